@@ -1,0 +1,1 @@
+//! The XLA custom call.
