@@ -1,1 +1,22 @@
-//! What a kernel says.
+//! What a kernel says: the typed program that travels from the lowering to the machine.
+//!
+//! A [`Program`] is statically typed SSA with structured control flow over scalars, tiles and refs.
+//! This crate executes nothing. [`op_table`] is the one list of ops; [`json`] is how the Python
+//! lowering hands a program over, [`wire`] how it travels inside an XLA custom call, and [`text`]
+//! how a person reads it.
+
+pub mod attrs;
+pub mod json;
+pub mod op;
+pub mod op_table;
+pub mod options;
+pub mod program;
+pub mod types;
+pub mod wire;
+
+pub use attrs::*;
+pub use json::assemble;
+pub use op::{Effect, OPS, Op, OpInfo, OperandKind, OperandInfo};
+pub use options::Options;
+pub use program::{Arg, Binding, GridDim, Inst, Program, Region, Span, SpanId, Value};
+pub use types::{Elem, RefType, Shape, Space, Type};

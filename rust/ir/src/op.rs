@@ -1,0 +1,139 @@
+//! [`Op`] and its description, generated from the op table.
+
+use crate::attrs::{Alloc, BlockDim, Collective, GatherDim, OobMode, RmwKind, SliceDim};
+use crate::for_each_op;
+use pallas_rs_core::{BinaryKind, CompareKind, CumulativeKind, ReduceKind, UnaryKind};
+use serde::{Deserialize, Serialize};
+
+/// What running an op can touch; decides what may be moved, fused or dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Depends on its operands (and the position in the grid) alone.
+    Pure,
+    /// Runs its regions.
+    Control,
+    /// Reads or writes memory, at once.
+    Memory,
+    /// Starts something that completes later.
+    Async,
+    /// Orders threads or engines; may block.
+    Sync,
+    /// Leaves the machine.
+    Host,
+}
+
+/// What an operand may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OperandKind {
+    /// A scalar.
+    Scalar,
+    /// A tile.
+    Tile,
+    /// A scalar or a tile.
+    Value,
+    /// A ref.
+    Reference,
+    /// A tile or a ref.
+    Operand,
+}
+
+/// How often an operand occurs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Count {
+    /// Once.
+    One,
+    /// At most once; an attribute says whether.
+    Optional,
+    /// Any number of times.
+    Many,
+}
+
+/// One operand of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperandInfo {
+    /// Name.
+    pub name: &'static str,
+    /// Kind.
+    pub kind: OperandKind,
+    /// Count.
+    pub count: Count,
+}
+
+/// One row of the op table.
+#[derive(Clone, Copy, Debug)]
+pub struct OpInfo {
+    /// Mnemonic.
+    pub mnemonic: &'static str,
+    /// Documentation.
+    pub doc: &'static str,
+    /// Names of the attributes.
+    pub attributes: &'static [&'static str],
+    /// Operands in order.
+    pub operands: &'static [OperandInfo],
+    /// Effect.
+    pub effect: Effect,
+}
+
+macro_rules! operand_kind {
+    (scalar) => { OperandKind::Scalar };
+    (tile) => { OperandKind::Tile };
+    (value) => { OperandKind::Value };
+    (reference) => { OperandKind::Reference };
+    (operand) => { OperandKind::Operand };
+}
+
+macro_rules! operand_count {
+    () => { Count::One };
+    (*) => { Count::Many };
+    (?) => { Count::Optional };
+}
+
+macro_rules! define_ops {
+    ($(
+        $(#[doc = $doc:literal])*
+        $mnemonic:ident = $variant:ident { $($attr:ident : $attr_ty:ty),* }
+            ($($operand:ident : $kind:ident $($count:tt)?),*) $effect:ident;
+    )*) => {
+        /// An op with its attributes. One variant per row of the table.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case", deny_unknown_fields)]
+        #[allow(missing_docs, reason = "attributes are described in the row's text")]
+        pub enum Op {
+            $($(#[doc = $doc])* $variant { $($attr: $attr_ty),* },)*
+        }
+
+        impl Op {
+            /// Its position in [`OPS`].
+            pub fn index(&self) -> usize {
+                #[derive(Clone, Copy)]
+                #[allow(clippy::enum_variant_names, reason = "mirrors the table")]
+                enum Index { $($variant),* }
+                (match self { $(Op::$variant { .. } => Index::$variant,)* }) as usize
+            }
+
+            /// Its row.
+            pub fn info(&self) -> &'static OpInfo {
+                &OPS[self.index()]
+            }
+
+            /// Its mnemonic.
+            pub fn mnemonic(&self) -> &'static str {
+                self.info().mnemonic
+            }
+        }
+
+        /// The table, one row per op.
+        pub const OPS: &[OpInfo] = &[$(OpInfo {
+            mnemonic: stringify!($mnemonic),
+            doc: concat!($($doc, "\n"),*),
+            attributes: &[$(stringify!($attr)),*],
+            operands: &[$(OperandInfo {
+                name: stringify!($operand),
+                kind: operand_kind!($kind),
+                count: operand_count!($($count)?),
+            }),*],
+            effect: Effect::$effect,
+        }),*];
+    };
+}
+for_each_op!(define_ops);

@@ -1,0 +1,128 @@
+//! How a program is to be run: the Rust side of `pallas_rs.Params`.
+
+use serde::{Deserialize, Serialize};
+
+/// What to do about a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The run fails.
+    Raise,
+    /// It is reported and the run goes on.
+    Warn,
+    /// Nothing.
+    Ignore,
+}
+
+/// What a generic read outside its array gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutOfBounds {
+    /// An error.
+    Raise,
+    /// Unwritten memory.
+    Uninitialized,
+}
+
+/// What memory holds before it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Uninitialized {
+    /// NaN, the largest integer, `True`.
+    Nan,
+    /// Zeros.
+    Zero,
+}
+
+/// When an asynchronous operation completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AsyncCompletion {
+    /// As late as a wait allows.
+    Late,
+    /// At once.
+    Eager,
+    /// At a moment drawn from the seed.
+    Random,
+}
+
+/// How the next thread to run is chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedule {
+    /// Each in turn, until it blocks.
+    RoundRobin,
+    /// Drawn from the seed at every scheduling point.
+    Random,
+    /// Probabilistic concurrency testing with this depth.
+    Pct(u32),
+    /// A recorded schedule.
+    Replay(String),
+}
+
+/// Options of a run. Every field is fixed when the kernel is lowered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Look for races.
+    pub detect_races: bool,
+    /// What a race does.
+    pub on_race: Severity,
+    /// Generic reads outside their array.
+    pub out_of_bounds_reads: OutOfBounds,
+    /// Memory before it is written.
+    pub uninitialized_memory: Uninitialized,
+    /// Reads of memory before it is written.
+    pub uninitialized_reads: Severity,
+    /// Cross-proxy findings are errors.
+    pub strict_proxy: bool,
+    /// Check the target's limits before running.
+    pub check_limits: bool,
+    /// Target device (`h100`), or none: from the kernel's own ops.
+    pub target: Option<String>,
+    /// Completion of asynchronous operations.
+    pub async_completion: AsyncCompletion,
+    /// Choice of the next thread.
+    pub schedule: Schedule,
+    /// Seed of everything drawn.
+    pub seed: u64,
+    /// Number of schedules to run in one call, seeds `seed..seed + seeds`.
+    pub seeds: u32,
+    /// OS threads; none: the machine chooses. Results do not depend on it.
+    pub num_workers: Option<u32>,
+    /// Clusters at the same time; none: what the target holds.
+    pub resident_clusters: Option<u32>,
+    /// Steps after which a run without an end is stopped.
+    pub max_steps: Option<u64>,
+    /// Float-only ops are skipped; their results are infinity.
+    pub skip_floating_point_ops: bool,
+    /// Log these kinds of events (`barrier`, `shared_memory`, `semaphore`).
+    pub logging: Vec<String>,
+    /// Timeline file.
+    pub trace: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            detect_races: false,
+            on_race: Severity::Raise,
+            out_of_bounds_reads: OutOfBounds::Raise,
+            uninitialized_memory: Uninitialized::Nan,
+            uninitialized_reads: Severity::Ignore,
+            strict_proxy: false,
+            check_limits: true,
+            target: None,
+            async_completion: AsyncCompletion::Late,
+            schedule: Schedule::RoundRobin,
+            seed: 0,
+            seeds: 1,
+            num_workers: None,
+            resident_clusters: None,
+            max_steps: None,
+            skip_floating_point_ops: false,
+            logging: Vec::new(),
+            trace: None,
+        }
+    }
+}

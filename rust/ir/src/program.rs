@@ -1,0 +1,144 @@
+//! A whole kernel: grid, arguments, body.
+
+use crate::op::Op;
+use crate::options::Options;
+use crate::types::{Shape, Type};
+use pallas_rs_core::DType;
+use serde::{Deserialize, Serialize};
+
+/// An SSA value: an index into [`Program::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Value(pub u32);
+
+/// A source line: an index into [`Program::spans`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SpanId(pub u32);
+
+/// Where in the user's code an op comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Span {
+    /// File.
+    pub file: String,
+    /// Line, from 1; 0 is unknown.
+    pub line: u32,
+    /// Function.
+    pub function: String,
+    /// JAX's helper that made the op on the user's behalf (`emit_pipeline`), if any.
+    pub via: Option<String>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Inst {
+    /// Op and attributes.
+    pub op: Op,
+    /// Operands.
+    #[serde(rename = "in")]
+    pub operands: Vec<Value>,
+    /// Results.
+    #[serde(rename = "out")]
+    pub results: Vec<Value>,
+    /// Nested code.
+    #[serde(default)]
+    pub regions: Vec<Region>,
+    /// Source line.
+    pub span: SpanId,
+}
+
+/// Nested code with parameters; it may use values of the code around it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// Parameters.
+    pub params: Vec<Value>,
+    /// Instructions.
+    pub insts: Vec<Inst>,
+    /// What it returns.
+    pub yields: Vec<Value>,
+}
+
+/// A grid bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GridDim {
+    /// Known when lowered.
+    Static(u64),
+    /// The value of this operand of the call, an integer scalar of any width.
+    Operand(usize),
+}
+
+/// Where an argument's memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Binding {
+    /// An operand of the call; the kernel only reads it.
+    Operand(usize),
+    /// A result of the call, unwritten at first.
+    Result(usize),
+    /// A result that shares its memory with this operand, whose contents it starts with.
+    Aliased {
+        /// The operand.
+        operand: usize,
+        /// The result.
+        result: usize,
+    },
+}
+
+/// An argument of the kernel: one parameter of [`Program::body`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arg {
+    /// The user's name for it.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape of the whole array.
+    pub shape: Shape,
+    /// Memory.
+    pub binding: Binding,
+    /// Whether the parameter is the value itself (a rank-0 operand) and not a ref.
+    pub by_value: bool,
+}
+
+/// A kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// The user's name for the kernel.
+    pub name: String,
+    /// Grid of clusters, row-major.
+    pub grid: Vec<GridDim>,
+    /// Names of the grid's dimensions (empty where there is none).
+    pub grid_names: Vec<String>,
+    /// Whether grid points run in order (a `pl.pallas_call`: values are those of row-major order)
+    /// rather than at the same time (`plgpu.kernel`).
+    pub in_order: bool,
+    /// Blocks of a cluster, per dimension.
+    pub cluster: Vec<usize>,
+    /// Names of the cluster's dimensions.
+    pub cluster_names: Vec<String>,
+    /// Threads (warpgroups) of a block.
+    pub num_threads: usize,
+    /// Arguments; parameter `i` of the body is argument `i`.
+    pub args: Vec<Arg>,
+    /// What each thread of each block runs.
+    pub body: Region,
+    /// Types of values.
+    pub values: Vec<Type>,
+    /// Source lines.
+    pub spans: Vec<Span>,
+    /// Byte strings that ops refer to.
+    #[serde(default)]
+    pub blobs: Vec<Vec<u8>>,
+    /// How to run it.
+    pub options: Options,
+}
+
+impl Program {
+    /// Type of a value.
+    pub fn ty(&self, value: Value) -> &Type {
+        &self.values[value.0 as usize]
+    }
+
+    /// A source line.
+    pub fn span(&self, id: SpanId) -> &Span {
+        &self.spans[id.0 as usize]
+    }
+}
