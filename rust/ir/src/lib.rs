@@ -16,7 +16,7 @@ pub mod wire;
 
 pub use attrs::*;
 pub use json::assemble;
-pub use op::{Effect, OPS, Op, OpInfo, OperandKind, OperandInfo};
+pub use op::{Effect, OPS, Op, OpInfo, OperandInfo, OperandKind};
 pub use options::Options;
 pub use program::{Arg, Binding, GridDim, Inst, Program, Region, Span, SpanId, Value};
 pub use types::{Elem, RefType, Shape, Space, Type};

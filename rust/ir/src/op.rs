@@ -75,24 +75,49 @@ pub struct OpInfo {
 }
 
 macro_rules! operand_kind {
-    (scalar) => { OperandKind::Scalar };
-    (tile) => { OperandKind::Tile };
-    (value) => { OperandKind::Value };
-    (reference) => { OperandKind::Reference };
-    (operand) => { OperandKind::Operand };
+    (scalar) => {
+        OperandKind::Scalar
+    };
+    (tile) => {
+        OperandKind::Tile
+    };
+    (value) => {
+        OperandKind::Value
+    };
+    (reference) => {
+        OperandKind::Reference
+    };
+    (operand) => {
+        OperandKind::Operand
+    };
 }
 
-macro_rules! operand_count {
-    () => { Count::One };
-    (*) => { Count::Many };
-    (?) => { Count::Optional };
+/// Turns the operand list of a row into [`OperandInfo`]s, one operand at a time: a trailing `*` or
+/// `?` cannot be told from the next comma by a repetition.
+macro_rules! operand_list {
+    ([$($done:expr,)*]) => { &[$($done),*] };
+    ([$($done:expr,)*] $name:ident : $kind:ident * $(, $($rest:tt)*)?) => {
+        operand_list!([$($done,)* operand!($name $kind Many),] $($($rest)*)?)
+    };
+    ([$($done:expr,)*] $name:ident : $kind:ident ? $(, $($rest:tt)*)?) => {
+        operand_list!([$($done,)* operand!($name $kind Optional),] $($($rest)*)?)
+    };
+    ([$($done:expr,)*] $name:ident : $kind:ident $(, $($rest:tt)*)?) => {
+        operand_list!([$($done,)* operand!($name $kind One),] $($($rest)*)?)
+    };
+}
+
+macro_rules! operand {
+    ($name:ident $kind:ident $count:ident) => {
+        OperandInfo { name: stringify!($name), kind: operand_kind!($kind), count: Count::$count }
+    };
 }
 
 macro_rules! define_ops {
     ($(
         $(#[doc = $doc:literal])*
         $mnemonic:ident = $variant:ident { $($attr:ident : $attr_ty:ty),* }
-            ($($operand:ident : $kind:ident $($count:tt)?),*) $effect:ident;
+            ($($operands:tt)*) $effect:ident;
     )*) => {
         /// An op with its attributes. One variant per row of the table.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -127,11 +152,7 @@ macro_rules! define_ops {
             mnemonic: stringify!($mnemonic),
             doc: concat!($($doc, "\n"),*),
             attributes: &[$(stringify!($attr)),*],
-            operands: &[$(OperandInfo {
-                name: stringify!($operand),
-                kind: operand_kind!($kind),
-                count: operand_count!($($count)?),
-            }),*],
+            operands: operand_list!([] $($operands)*),
             effect: Effect::$effect,
         }),*];
     };
