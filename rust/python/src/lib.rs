@@ -1,1 +1,34 @@
-//! Python module.
+//! `pallas_rs._core`: what Python sees of the machine. No semantics live here.
+
+mod arrays;
+mod handlers;
+mod host;
+mod program;
+mod runs;
+mod signals;
+
+#[pyo3::pymodule]
+mod _core {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::handlers::{handlers, state_type};
+    #[pymodule_export]
+    use super::program::{assemble, disassemble};
+    #[pymodule_export]
+    use super::runs::{close, reports, wait_idle};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const WIRE_VERSION: u32 = super::program::WIRE_VERSION;
+    #[pymodule_export]
+    const BUILD_HASH: &str = env!("PALLAS_RS_BUILD_HASH");
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        pallas_rs_xla_ffi::set_process(Box::new(super::host::PythonProcess));
+        Ok(())
+    }
+}
