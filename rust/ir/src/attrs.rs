@@ -1,6 +1,6 @@
 //! Attributes of ops: everything about an op that is known when the kernel is lowered.
 
-use crate::types::{Shape, Space};
+use crate::types::{Elem, RefType, Shape, Space};
 use pallas_rs_core::DType;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,23 @@ pub enum SliceDim {
         /// Distance between elements, at least 1.
         stride: usize,
     },
+}
+
+impl SliceDim {
+    /// The size of the view's dimension, unless it disappears.
+    pub fn size(self) -> Option<usize> {
+        match self {
+            SliceDim::Index(_) => None,
+            SliceDim::Slice { size, .. } => Some(size),
+        }
+    }
+
+    /// Where it starts.
+    pub fn start(self) -> Start {
+        match self {
+            SliceDim::Index(start) | SliceDim::Slice { start, .. } => start,
+        }
+    }
 }
 
 /// What one dimension of the base contributes to a gather or scatter.
@@ -65,6 +82,16 @@ pub enum BlockDim {
         /// Padding behind.
         hi: usize,
     },
+}
+
+impl BlockDim {
+    /// The size of the window's dimension, unless it disappears.
+    pub fn size(self) -> Option<usize> {
+        match self {
+            BlockDim::Squeezed => None,
+            BlockDim::Blocked(size) | BlockDim::Element { size, .. } => Some(size),
+        }
+    }
 }
 
 /// Physical layout of an allocation; values do not depend on it, limits and findings do.
@@ -124,6 +151,18 @@ pub struct Alloc {
     pub shape: Shape,
     /// Contents.
     pub kind: AllocKind,
+}
+
+impl Alloc {
+    /// Type of the ref that the scope's region receives.
+    pub fn ref_type(&self) -> RefType {
+        let elem = match &self.kind {
+            AllocKind::Data { dtype, .. } => Elem::Data(*dtype),
+            AllocKind::Barrier { .. } | AllocKind::ClusterBarrier { .. } => Elem::Barrier,
+            AllocKind::Semaphore => Elem::Semaphore,
+        };
+        RefType { space: self.space, elem, shape: self.shape.clone() }
+    }
 }
 
 /// What a TMA load puts where its window leaves the array.

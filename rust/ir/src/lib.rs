@@ -6,6 +6,7 @@
 //! how a person reads it.
 
 pub mod attrs;
+pub mod builder;
 pub mod json;
 pub mod op;
 pub mod op_table;

@@ -21,7 +21,8 @@
 macro_rules! for_each_op {
     ($macro:ident) => { $macro! {
         // ---- constants and arithmetic ------------------------------------------------------
-        /// A constant scalar, or a tile whose elements are all equal. `bits` as in a scalar register.
+        /// A constant scalar, or a tile whose elements are all equal. `bits` are the element's storage
+        /// ([`pallas_rs_core::DType::size`] bytes), zero-extended.
         constant = Constant { bits: u64 } () Pure;
         /// A constant tile; its dense elements are blob `blob`.
         constant_array = ConstantArray { blob: usize } () Pure;
@@ -86,7 +87,8 @@ macro_rules! for_each_op {
         for_loop = ForLoop {} (lo: scalar, hi: scalar, init: value*) Control;
         /// Regions `(carry…) → bool` and `(carry…) → carry…`.
         while_loop = WhileLoop {} (init: value*) Control;
-        /// Runs region `index`, clamped to the last one; regions `() → result…`.
+        /// Runs region `index` (an integer or a boolean), clamped to the regions there are; regions
+        /// `() → result…`.
         switch = Switch {} (index: scalar) Control;
         /// Allocates, runs region `(ref…) → result…`, frees. `collective`: one allocation for all
         /// threads of the block, the k-th scope of each thread meaning the same memory.
@@ -158,7 +160,7 @@ macro_rules! for_each_op {
         /// Reads an accumulator, first waiting as `wgmma_wait(wait)` when given.
         accumulator_load = AccumulatorLoad { wait: Option<u32> } (acc: reference) Sync;
         // ---- the host ----------------------------------------------------------------------
-        /// Runs StableHLO blob `blob` through XLA: what the machine has no op for.
+        /// Runs `StableHLO` blob `blob` through XLA: what the machine has no op for.
         xla_call = XlaCall { name: String, blob: usize } (args: value*) Host;
         /// Prints; `format` is a Python format string.
         print = Print { format: String } (args: value*) Host;

@@ -61,8 +61,9 @@ pub enum Schedule {
 }
 
 /// Options of a run. Every field is fixed when the kernel is lowered.
+#[allow(clippy::struct_excessive_bools, reason = "independent switches, as in `Params`")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Look for races.
     pub detect_races: bool,
