@@ -1,9 +1,27 @@
 //! Numbers, shapes and layouts: pure functions on bytes. No IR, no threads.
+//!
+//! A tile is a byte slice of dense elements, [`DType::size`] bytes each; no alignment is asked for.
+//! A scalar register is a `u64` that holds an element's bytes in its low bits and zeros above, see
+//! [`mod@element`].
 
 pub mod dtype;
+pub mod element;
+mod eval;
+mod float_format;
+mod isa;
 mod kinds;
+mod math;
+mod pack;
+mod rng;
+mod shape;
 mod skel;
+mod strip;
 
 pub use dtype::{Class, DType};
+pub use element::{fill, load_scalar, store_scalar};
+pub use eval::*;
 pub use kinds::{BinaryKind, CompareKind, CumulativeKind, ReduceKind, UnaryKind};
+pub use pack::{pack, unpack};
+pub use rng::SplitMix64;
+pub use shape::{MAX_RANK, copy_strided, dense_strides, iota};
 pub use skel::*;
