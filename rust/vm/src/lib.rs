@@ -1,7 +1,16 @@
 //! The machine: runs a verified program over its grid, without Python and without the GIL.
 
+mod code;
+mod exec;
+mod frame;
 pub mod gmem;
 pub mod host;
+mod machine;
+mod memory;
+pub mod observer;
+pub mod stats;
+mod sync;
+pub mod trap;
 
 pub use gmem::GlobalBuffer;
 pub use host::{Host, HostArray, HostError, NoHost};

@@ -1,0 +1,3 @@
+//! What each op does.
+
+pub(crate) mod access;

@@ -1,0 +1,195 @@
+//! What exists while a kernel runs: clusters of blocks of threads, and what they share.
+
+use crate::code::Code;
+use crate::frame::Frame;
+use crate::host::Host;
+use crate::memory::{Contents, Gmem, Pool, RefVal, TileId};
+use crate::observer::{At, Observer, ThreadId};
+use crate::stats::Stats;
+use crate::sync::{Barriers, Engines, ThreadQueues};
+use crate::trap::{Trap, Who};
+use pallas_rs_core::MatmulScratch;
+use smallvec::SmallVec;
+
+/// What an instruction returns.
+pub(crate) type Result<T = Flow> = std::result::Result<T, Box<Trap>>;
+
+/// How a thread goes on after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// To the next instruction.
+    Next,
+    /// Not now: the same instruction is tried again when the thread is run again.
+    Block,
+}
+
+/// Why a run of a thread came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The instruction at its program counter would block. What it waits for follows from that
+    /// instruction.
+    Blocked,
+    /// It has gone round a loop for so long that others should have a turn.
+    Yielded,
+    /// It has reached the end.
+    Finished,
+}
+
+/// Where a thread is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It can be run.
+    #[default]
+    Ready,
+    /// It was run and blocked, and nothing has happened that it may wait for.
+    Blocked,
+    /// It has ended.
+    Finished,
+}
+
+/// What a run has that does not change while it lasts.
+pub(crate) struct Call<'a> {
+    /// The kernel.
+    pub(crate) code: &'a Code,
+    /// Its arguments.
+    pub(crate) gmem: Gmem<'a>,
+    /// Bounds of the grid.
+    pub(crate) grid: SmallVec<[u64; 4]>,
+    /// What unwritten memory holds.
+    pub(crate) unwritten: Contents,
+    /// Whether a generic read outside its array is unwritten memory and no error.
+    pub(crate) reads_outside: bool,
+    /// The process around the machine.
+    pub(crate) host: &'a dyn Host,
+    /// Seed of everything drawn.
+    pub(crate) seed: u64,
+}
+
+/// What one OS thread works with.
+pub(crate) struct Worker<O> {
+    pub(crate) pool: Pool,
+    pub(crate) stats: Stats,
+    pub(crate) observer: O,
+    pub(crate) matmul: MatmulScratch,
+    /// Instructions until the host is asked whether to stop.
+    pub(crate) patience: i64,
+}
+
+/// Clusters are the unit of launching; blocks of one cluster reach each other's memory.
+pub(crate) struct Cluster {
+    /// Row-major number in the grid.
+    pub(crate) index: u64,
+    /// Grid point.
+    pub(crate) point: SmallVec<[u64; 4]>,
+    /// Row-major over the program's `cluster`.
+    pub(crate) blocks: Vec<Block>,
+    /// Copies in flight between GMEM and its blocks.
+    pub(crate) engines: Engines,
+}
+
+/// An allocation of numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataAlloc {
+    /// Entry of [`Code::allocs`].
+    pub(crate) alloc: u32,
+    pub(crate) tile: TileId,
+}
+
+/// An allocation of barriers.
+#[derive(Debug)]
+pub(crate) struct BarrierAlloc {
+    /// Entry of [`Code::allocs`].
+    pub(crate) alloc: u32,
+    pub(crate) barriers: Barriers,
+}
+
+/// What the threads of a block share. An entry is `None` once its scope has ended.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) buffers: Vec<Option<DataAlloc>>,
+    pub(crate) barriers: Vec<Option<BarrierAlloc>>,
+    /// Collective scopes some thread is in, by how many each thread has entered before.
+    pub(crate) scopes: Vec<SharedScope>,
+}
+
+/// A scope shared by the threads of a block: the k-th one each of them enters.
+#[derive(Debug)]
+pub(crate) struct SharedScope {
+    /// k.
+    pub(crate) ordinal: u32,
+    /// Threads that have not left it, counting those that have not entered it yet.
+    pub(crate) users: u32,
+    /// Its allocations.
+    pub(crate) refs: SmallVec<[RefVal; 4]>,
+}
+
+/// One thread (warpgroup): registers and a program counter.
+#[derive(Debug, Default)]
+pub(crate) struct Thread {
+    pub(crate) pc: u32,
+    pub(crate) state: State,
+    /// Its block within the cluster.
+    pub(crate) block: u32,
+    /// Its index within the block.
+    pub(crate) index: u32,
+    pub(crate) frame: Frame,
+    /// Accumulators of its scopes.
+    pub(crate) accumulators: Vec<Option<DataAlloc>>,
+    /// Collective scopes it has entered.
+    pub(crate) scopes_entered: u32,
+    /// Scopes it is in, innermost last.
+    pub(crate) scopes: Vec<ActiveScope>,
+    /// Rounds of loops without a known end.
+    pub(crate) rounds: u64,
+    /// Copies and products it has in flight.
+    pub(crate) queues: ThreadQueues,
+}
+
+/// A scope a thread is in.
+#[derive(Clone, Debug)]
+pub(crate) struct ActiveScope {
+    /// k of a collective scope.
+    pub(crate) ordinal: Option<u32>,
+    /// Its allocations.
+    pub(crate) refs: SmallVec<[RefVal; 4]>,
+}
+
+/// What an instruction can reach.
+pub(crate) struct Ctx<'m, O> {
+    pub(crate) call: &'m Call<'m>,
+    pub(crate) worker: &'m mut Worker<O>,
+    pub(crate) cluster: &'m mut Cluster,
+    pub(crate) thread: &'m mut Thread,
+}
+
+impl<O: Observer> Ctx<'_, O> {
+    /// This thread, by number.
+    pub(crate) fn id(&self) -> ThreadId {
+        ThreadId {
+            cluster: self.cluster.index,
+            block: self.thread.block,
+            thread: self.thread.index,
+        }
+    }
+
+    /// This thread and the source line it is at.
+    pub(crate) fn at(&self) -> At {
+        At { thread: self.id(), span: self.call.code.span(self.thread.pc) }
+    }
+
+    /// This thread, for people.
+    pub(crate) fn who(&self) -> Who {
+        let program = &self.call.code.program;
+        let mut block = vec![0; program.cluster.len()];
+        let mut rest = self.thread.block as usize;
+        for (x, &n) in block.iter_mut().zip(&program.cluster).rev() {
+            *x = rest % n;
+            rest /= n;
+        }
+        Who {
+            point: self.cluster.point.to_vec(),
+            block,
+            thread: (program.num_threads > 1).then_some(self.thread.index as usize),
+        }
+    }
+}
