@@ -21,6 +21,7 @@ for _module in (
     "_control_flow",
     "_indexing",
     "_memory",
+    "_grid",
     "_debug",
 ):
     importlib.import_module(f"{__name__}.{_module}")

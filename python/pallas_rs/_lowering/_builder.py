@@ -94,7 +94,14 @@ def is_scalar_type(dtype: str, shape: Shape) -> bool:
 
 def scalar_bits(value: Any, dtype: str) -> int:
     """The 64-bit scalar register that holds `value`: its little-endian bytes, zero-extended."""
-    return int.from_bytes(np.asarray(value).astype(np_dtype(dtype)).tobytes(), "little")
+    return int.from_bytes(element_bytes(np.asarray(value).astype(np_dtype(dtype))), "little")
+
+
+def element_bytes(array: np.ndarray) -> bytes:
+    """An array as the machine has it: one byte per element of a sub-byte type, sign-extended."""
+    if array.dtype.name in ("int2", "int4"):
+        array = array.astype(np.int8)
+    return np.ascontiguousarray(array).tobytes()
 
 
 def np_dtype(name: str) -> np.dtype:
@@ -106,8 +113,8 @@ def np_dtype(name: str) -> np.dtype:
 class Builder:
     """Accumulates one program.
 
-    Instructions go to the innermost open region. Scalar constants go to the head of the body, once
-    per value: a region may use values of the code around it.
+    Instructions go to the innermost open region. Scalars without operands (constants, indices in
+    the grid) go to the head of the body, each once: a region may use values of the code around it.
     """
 
     def __init__(self) -> None:
@@ -116,8 +123,8 @@ class Builder:
         self._span_list: list[Span] = []
         self._span = self._intern(UNKNOWN_SPAN)
         self._regions: list[Region] = [Region([])]
-        self._constants: dict[tuple[str, int], Val] = {}
-        self._constant_insts: list[dict[str, Any]] = []
+        self._head: dict[tuple[Any, ...], Val] = {}
+        self._head_insts: list[dict[str, Any]] = []
         self._blob_ids: dict[bytes, int] = {}
 
     # ---- values ------------------------------------------------------------------------------
@@ -213,11 +220,16 @@ class Builder:
         bits = scalar_bits(value, dtype)
         if shape:
             return self.op("constant", [], dtype, shape, bits=bits)
-        found = self._constants.get((dtype, bits))
+        return self.head("constant", dtype, bits=bits)
+
+    def head(self, op: str, dtype: str, **attributes: int) -> Val:
+        """A scalar that depends on no operand: computed once, at the head of the body."""
+        name = (op, dtype, *attributes.items())
+        found = self._head.get(name)
         if found is None:
-            found = self._constants[dtype, bits] = self.val(dtype)
-            self._constant_insts.append(
-                {"op": {"constant": {"bits": bits}}, "in": [], "out": [found.id], "span": 0}
+            found = self._head[name] = self.val(dtype)
+            self._head_insts.append(
+                {"op": {op: attributes}, "in": [], "out": [found.id], "span": 0}
             )
         return found
 
@@ -226,7 +238,7 @@ class Builder:
         name = array.dtype.name
         if array.size and is_scalar_type(name, array.shape):
             return self.constant(array[()], name)
-        data = np.ascontiguousarray(array).tobytes()
+        data = element_bytes(array)
         width = np_dtype(name).itemsize
         first = data[:width]
         if array.size and width <= 8 and first * array.size == data:
@@ -283,7 +295,7 @@ class Builder:
             **header,
             "body": {
                 "params": body.params,
-                "insts": self._constant_insts + body.insts,
+                "insts": self._head_insts + body.insts,
                 "yields": [],
             },
             "values": self._types,

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _jax_internals as jax_internals
-from .._errors import UnsupportedError
+from pallas_rs import _jax_internals as jax_internals
+from pallas_rs._errors import UnsupportedError
+
 from . import _source_info
 from ._builder import Builder, Ref, Region, Span, Val, Value
 from ._registry import RULES, key
@@ -30,17 +31,25 @@ def shape_of(aval: Any) -> tuple[int, ...]:
 class Kernel:
     """The lowering of one kernel.
 
-    `program_axes[i]` is the grid dimension that `program_id(i)` means. `axes` maps what
-    `axis_index` may be asked for to a function that emits the index.
+    `program_axes[i]` is the grid dimension that `program_id(i)` means; `grid_sizes` has a `None`
+    where a bound comes at run time. `axes` maps what `axis_index` may be asked for to a function
+    that emits the index.
     """
 
-    def __init__(self, program_axes: Sequence[int] = (), grid_sizes: Sequence[int | None] = ()):
+    def __init__(
+        self,
+        program_axes: Sequence[int] = (),
+        grid_sizes: Sequence[int | None] = (),
+        cluster_names: Sequence[Any] = (),
+    ):
         self.builder = Builder()
         self.program_axes = tuple(program_axes)
         self.grid_sizes = tuple(grid_sizes)
+        self.cluster_names = tuple(cluster_names)
         self.axes: dict[Any, Any] = {}
         self.mesh: Any = None
-        self.in_order = True
+        # Whether the call must be kept even if nothing uses its results.
+        self.has_side_effect = False
         # Set while equations of JAX's own helpers are lowered: the line that called the helper.
         self._caller: Span | None = None
         self._spans: dict[Any, Span | None] = {}
@@ -58,8 +67,8 @@ class Kernel:
         env: dict[Any, Any] = {}
         env.update(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            self._lower_eqn(eqn, env)
+        for eqn, used in _live_equations(jaxpr):
+            self._lower_eqn(eqn, used, env)
         return [self._read(env, v) for v in jaxpr.outvars]
 
     def lower_call(self, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None) -> list[Any]:
@@ -79,6 +88,35 @@ class Kernel:
             return self.constant(atom.val, atom.aval)
         return env[atom]
 
+    # ---- the grid ----------------------------------------------------------------------------
+
+    def program_id(self, axis: int) -> Val:
+        """Index of this point along what `pl.program_id(axis)` means."""
+        return self.grid_index(self.program_axes[axis])
+
+    def grid_index(self, dim: int) -> Val:
+        """Index of this point along a dimension of the grid."""
+        return self.builder.head("program_id", "int32", axis=dim)
+
+    def num_programs(self, axis: int) -> Val:
+        """Size of what `pl.num_programs(axis)` means."""
+        dim = self.program_axes[axis]
+        size = self.grid_sizes[dim]
+        if size is not None:
+            return self.builder.i32(size)
+        return self.builder.head("num_programs", "int32", axis=dim)
+
+    def cluster_dims(self, axis: Any) -> list[int]:
+        """Dimensions of the cluster that a (composite) axis name means."""
+        names = axis if isinstance(axis, tuple) else (axis,)
+        return [self.cluster_names.index(name) for name in names]
+
+    # ---- values ------------------------------------------------------------------------------
+
+    def value(self, x: Any) -> Any:
+        """`x` if it is a value of the program, else the constant."""
+        return x if isinstance(x, (Val, Ref)) else self.constant(x)
+
     def constant(self, value: Any, aval: Any = None) -> Any:
         """The program's value of a constant of the jaxpr."""
         if isinstance(value, (Val, Ref)):
@@ -89,11 +127,11 @@ class Kernel:
             return self.builder.constant_array(np.asarray(value, aval.dtype))
         return self.builder.constant_array(np.asarray(value))
 
-    def _lower_eqn(self, eqn: Any, env: dict[Any, Any]) -> None:
+    def _lower_eqn(self, eqn: Any, used: Sequence[bool], env: dict[Any, Any]) -> None:
         name = key(eqn.primitive)
         operands = [self._read(env, v) for v in eqn.invars]
         ctx = RuleContext(
-            self, name, eqn, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
+            self, name, eqn, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], used
         )
         with self.builder.at(self.span_of(eqn)):
             results = self._lower_primitive(ctx, name, operands)
@@ -121,6 +159,24 @@ class Kernel:
         return self._spans[traceback] or self.builder.span
 
 
+def _live_equations(jaxpr: Any) -> list[tuple[Any, list[bool]]]:
+    """The equations that do something, each with which of its results are read.
+
+    An equation without effects whose results nothing reads is dropped: differentiation and
+    `jax.numpy` leave many.
+    """
+    read = {v for v in jaxpr.outvars if not jax_internals.is_literal(v)}
+    live = []
+    for eqn in reversed(jaxpr.eqns):
+        used = [v in read for v in eqn.outvars]
+        if used and not any(used) and not eqn.effects:
+            continue
+        live.append((eqn, used))
+        read.update(v for v in eqn.invars if not jax_internals.is_literal(v))
+    live.reverse()
+    return live
+
+
 @dataclasses.dataclass(slots=True)
 class RuleContext:
     """What a rule is told about the equation that it lowers."""
@@ -130,6 +186,8 @@ class RuleContext:
     eqn: Any
     avals_in: list[Any]
     avals_out: list[Any]
+    # Per result, whether anything reads it. A rule may return None for one that nothing reads.
+    used: Sequence[bool]
 
     @property
     def builder(self) -> Builder:
@@ -169,8 +227,5 @@ def unsupported(primitive: str, reason: str, span: Span) -> UnsupportedError:
     """The error for a primitive that a kernel may not use."""
     place = f"{span.file}:{span.line}, in {span.function}" if span.line else "an unknown line"
     return UnsupportedError(
-        f"primitive `{primitive}` is not supported because {reason}\n  at {place}",
-        primitive=primitive,
-        reason=reason,
-        line=place,
+        f"primitive `{primitive}` is not supported because {reason}\n  at {place}"
     )

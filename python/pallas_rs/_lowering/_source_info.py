@@ -8,7 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from .. import _jax_internals as jax_internals
+from pallas_rs import _jax_internals as jax_internals
+
 from ._builder import UNKNOWN_SPAN, Span
 
 # Kernels that ship with JAX are kernels, not helpers: their lines are what a reader wants.

@@ -5,12 +5,10 @@ A reason completes the sentence "the primitive is not supported because ...".
 
 from __future__ import annotations
 
-_TRITON_ASM = "inline assembly text is not interpreted; write the operation with jax.numpy instead"
 _TPU = "it is a TPU primitive; the machine models GPUs"
 _EFFECT = "a kernel cannot reach the host's ordered effects"
 
 UNSUPPORTED: dict[str, str] = {
-    "elementwise_inline_asm": _TRITON_ASM,
     "infeed": _EFFECT,
     "outfeed": _EFFECT,
     "io_callback": _EFFECT,

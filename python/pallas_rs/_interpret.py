@@ -1,0 +1,294 @@
+"""One `pallas_call` to one program and one custom call.
+
+`plgpu.kernel`, `core_map` and `mpmd_map` arrive here as a `pallas_call` with a mesh.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pallas_rs import _core, _ffi
+from pallas_rs import _jax_internals as jax_internals
+from pallas_rs._errors import InvalidGridError
+from pallas_rs._lowering import _allocation, _source_info, _window
+from pallas_rs._lowering._builder import Value
+from pallas_rs._lowering._context import Kernel, RuleContext, dtype_of, shape_of
+from pallas_rs._params import Params
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Launch:
+    """How often and where a kernel's body runs: the header of its program."""
+
+    grid: list[dict[str, int]]
+    grid_names: list[str]
+    in_order: bool
+    kernel: Kernel
+    cluster: list[int] = dataclasses.field(default_factory=list)
+    cluster_names: list[str] = dataclasses.field(default_factory=list)
+    num_threads: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lowered:
+    """A program and what the custom call needs to know beside it."""
+
+    wire: bytes
+    name: str
+    # Results after the call's own: scratch that lives as long as the grid.
+    extra_avals: tuple[Any, ...]
+    aliases: dict[int, int]
+    has_side_effect: bool
+
+
+def interpret_call(
+    *operands: Any,
+    interpret: Params,
+    jaxpr: Any,
+    grid_mapping: Any,
+    mesh: Any = None,
+    input_output_aliases: Sequence[tuple[int, int]] = (),
+    compiler_params: Any = None,
+    out_avals: Sequence[Any],
+    name: str | None = None,
+    **_: Any,
+) -> list[Any]:
+    """Runs a kernel on traced operands: dynamic grid bounds, scalar prefetch, inputs.
+
+    Raises:
+        UnsupportedError: The kernel uses a primitive that is not supported.
+        InvalidGridError: A dynamic bound is not an integer.
+    """
+    lowered = lower(
+        [jax_internals.aval_of(x) for x in operands],
+        interpret=interpret,
+        jaxpr=jaxpr,
+        grid_mapping=grid_mapping,
+        mesh=mesh,
+        input_output_aliases=input_output_aliases,
+        compiler_params=compiler_params,
+        out_avals=out_avals,
+        name=name,
+    )
+    results = _ffi.call(
+        lowered.wire,
+        operands,
+        (*out_avals, *lowered.extra_avals),
+        lowered.aliases,
+        lowered.name,
+        has_side_effect=lowered.has_side_effect,
+    )
+    return results[: len(out_avals)]
+
+
+def lower(
+    operand_avals: Sequence[Any],
+    *,
+    interpret: Params,
+    jaxpr: Any,
+    grid_mapping: Any,
+    mesh: Any,
+    input_output_aliases: Sequence[tuple[int, int]],
+    compiler_params: Any,
+    out_avals: Sequence[Any],
+    name: str | None,
+) -> Lowered:
+    """Lowers a kernel to wire bytes."""
+    name = _source_info.kernel_name(name, jaxpr.debug_info)
+    if mesh is None:
+        launch = _pallas_call_launch(grid_mapping, operand_avals)
+    else:
+        from pallas_rs._lowering import _mesh
+
+        launch = _mesh.launch(mesh, grid_mapping)
+    kernel = launch.kernel
+    arguments = _Arguments(
+        kernel, jaxpr, grid_mapping, operand_avals, out_avals, input_output_aliases
+    )
+    with kernel.builder.at(_source_info.span_of_function(jaxpr.debug_info)):
+        windows = _window.windows(kernel, grid_mapping, arguments.index_refs, arguments.arrays)
+        _lower_body(kernel, jaxpr, arguments, windows, grid_mapping, compiler_params)
+    text, blobs = kernel.builder.finish(
+        name=name,
+        grid=launch.grid,
+        grid_names=launch.grid_names,
+        in_order=launch.in_order,
+        cluster=launch.cluster,
+        cluster_names=launch.cluster_names,
+        num_threads=launch.num_threads,
+        args=arguments.args,
+        options=interpret.to_options(),
+    )
+    return Lowered(
+        wire=_core.assemble(text, blobs),
+        name=name,
+        extra_avals=tuple(arguments.extra_avals),
+        aliases=arguments.aliases,
+        has_side_effect=kernel.has_side_effect,
+    )
+
+
+def _pallas_call_launch(grid_mapping: Any, operand_avals: Sequence[Any]) -> Launch:
+    """The grid of a `pl.pallas_call`: its points run in order, one thread each."""
+    dims: list[dict[str, int]] = []
+    sizes: list[int | None] = []
+    num_dynamic = 0
+    for axis, size in enumerate(grid_mapping.grid):
+        if isinstance(size, (int, np.integer)):
+            dims.append({"static": int(size)})
+            sizes.append(int(size))
+            continue
+        _check_bound(axis, operand_avals[num_dynamic])
+        dims.append({"operand": num_dynamic})
+        sizes.append(None)
+        num_dynamic += 1
+    program_axes = [d for d in range(len(dims)) if d not in grid_mapping.vmapped_dims]
+    names = grid_mapping.grid_names or ()
+    kernel = Kernel(program_axes, sizes)
+    for dim, axis_name in enumerate(names):
+        kernel.axes[axis_name] = lambda dim=dim: kernel.grid_index(dim)
+    return Launch(dims, [str(n) for n in names], in_order=True, kernel=kernel)
+
+
+def _check_bound(axis: int, aval: Any) -> None:
+    if aval.shape != () or not np.issubdtype(aval.dtype, np.integer):
+        raise InvalidGridError(
+            f"the bound of grid axis {axis} is a {aval.dtype.name} of shape {aval.shape};"
+            " a dynamic grid bound must be an integer scalar"
+        )
+
+
+class _Arguments:
+    """The program's arguments, and the ref or value that each of them is in the body.
+
+    An input that shares its memory with an output is one argument for both.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        jaxpr: Any,
+        grid_mapping: Any,
+        operand_avals: Sequence[Any],
+        out_avals: Sequence[Any],
+        input_output_aliases: Sequence[tuple[int, int]],
+    ):
+        self.args: list[dict[str, Any]] = []
+        self.extra_avals: list[Any] = []
+        self._kernel = kernel
+        self._num_results = len(out_avals)
+        num_index = grid_mapping.num_index_operands
+        self._num_bounds = len(operand_avals) - num_index - grid_mapping.num_inputs
+        inputs = operand_avals[self._num_bounds :]
+        # JAX counts the input from the first prefetch operand, XLA from the first operand.
+        self.aliases = {
+            self._num_bounds + i: int(out) for i, out in input_output_aliases
+        }
+        self.names = _names(jaxpr, grid_mapping, num_index)
+
+        refs: list[Value] = []
+        by_result: dict[int, Value] = {}
+        for i, aval in enumerate(inputs):
+            operand = self._num_bounds + i
+            result = self.aliases.get(operand)
+            by_value = not jax_internals.is_ref_aval(jaxpr.invars[i].aval)
+            if result is None:
+                refs.append(self._add(self.names[i], aval, {"operand": operand}, by_value))
+                continue
+            binding = {"aliased": {"operand": operand, "result": result}}
+            shared = self._add(self._shared_name(i, len(inputs) + result), aval, binding)
+            refs.append(shared)
+            by_result[result] = shared
+        for j, aval in enumerate(out_avals):
+            if j not in by_result:
+                by_result[j] = self._add(self.names[len(inputs) + j], aval, {"result": j})
+        self.index_refs = refs[:num_index]
+        self.arrays = refs[num_index:] + [by_result[j] for j in range(len(out_avals))]
+
+    def _shared_name(self, i: int, j: int) -> str:
+        first, second = self.names[i], self.names[j]
+        return first if first == second else f"{first}/{second}"
+
+    def _add(
+        self, name: str, aval: Any, binding: dict[str, Any], by_value: bool = False
+    ) -> Value:
+        builder = self._kernel.builder
+        dtype, shape = dtype_of(aval), shape_of(aval)
+        value: Value
+        value = builder.val(dtype, shape) if by_value else builder.ref("gmem", dtype, shape)
+        builder.body_param(value)
+        self.args.append(
+            {
+                "name": name,
+                "dtype": dtype,
+                "shape": list(shape),
+                "binding": binding,
+                "by_value": by_value,
+            }
+        )
+        return value
+
+    def add_result(self, name: str, aval: Any) -> Value:
+        """Memory that lives as long as the grid: one more result, which the caller drops."""
+        result = self._num_results + len(self.extra_avals)
+        self.extra_avals.append(aval)
+        return self._add(name, aval, {"result": result})
+
+
+def _names(jaxpr: Any, grid_mapping: Any, num_index: int) -> list[str]:
+    """Names of the kernel's refs: prefetch operands, inputs, outputs, scratch."""
+    inputs, outputs = (
+        grid_mapping.block_mappings[: grid_mapping.num_inputs],
+        grid_mapping.block_mappings[grid_mapping.num_inputs :],
+    )
+    origins = [f"scalar_prefetch[{i}]" for i in range(num_index)]
+    origins += [str(bm.origin) or f"args[{i}]" for i, bm in enumerate(inputs)]
+    origins += [_output_origin(str(bm.origin), j) for j, bm in enumerate(outputs)]
+    origins += [f"scratch[{i}]" for i in range(len(grid_mapping.scratch_avals))]
+    return _source_info.argument_names(jaxpr.debug_info, origins)
+
+
+def _output_origin(origin: str, position: int) -> str:
+    return origin if "[" in origin else f"outputs[{position}]"
+
+
+def _lower_body(
+    kernel: Kernel,
+    jaxpr: Any,
+    arguments: _Arguments,
+    windows: Sequence[Value],
+    grid_mapping: Any,
+    compiler_params: Any,
+) -> None:
+    """The kernel's own equations, inside the scope of its scratch."""
+    builder = kernel.builder
+    scratch = [jax_internals.split_transformed(a) for a in grid_mapping.scratch_avals]
+    names = arguments.names[len(arguments.names) - len(scratch) :]
+    # Parameters of the body come first, so memory that outlives a grid point is made first.
+    lasting = {
+        i: arguments.add_result(names[i], jax_internals.array_aval(aval))
+        for i, (aval, _) in enumerate(scratch)
+        if _allocation.outlives_grid_point(aval, compiler_params)
+    }
+    local = [i for i in range(len(scratch)) if i not in lasting]
+    ctx = RuleContext(kernel, "pallas_call", None, [], [], [])
+    allocs, allocated = _allocation.plan(
+        ctx,
+        [scratch[i][0] for i in local],
+        [scratch[i][1] for i in local],
+        [names[i] for i in local],
+    )
+    refs: dict[int, Any] = {**lasting, **dict(zip(local, allocated.args))}
+    body_args = [*arguments.index_refs, *windows, *(refs[i] for i in range(len(scratch)))]
+    if not allocs:
+        kernel.lower_jaxpr(jaxpr, body_args)
+        return
+    with builder.region(allocated.params) as region:
+        kernel.lower_jaxpr(jaxpr, body_args)
+    builder.emit("scope", [], [], [region], allocs=allocs, collective=False)
+
+

@@ -1,0 +1,183 @@
+"""Loops, branches and calls. Calls are inlined; a ref that enters one is simply used inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pallas_rs import _jax_internals as jax_internals
+
+from ._builder import Region, Val
+from ._context import RuleContext, dtype_of, shape_of
+from ._registry import rule
+
+# ---- calls -------------------------------------------------------------------------------------
+
+# primitive -> parameter that holds the jaxpr
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "remat": "jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+}
+
+
+@rule(*_CALLS)
+def _call(ctx: RuleContext, *args: Any, **params: Any) -> Any:
+    return ctx.kernel.lower_call(params[_CALLS[ctx.primitive]], args)
+
+
+# ---- loops -------------------------------------------------------------------------------------
+
+
+@rule("scan")
+def _scan(ctx: RuleContext, *args: Any, jaxpr: Any, length: int, reverse: bool, **params: Any) -> Any:
+    b = ctx.builder
+    consts, carry, xs = jax_internals.scan_groups(params, args)
+    ys_avals = ctx.avals_out[len(carry) :]
+    # A loop carries its stacked results and writes one row of each per step.
+    ys = [b.constant(0, dtype_of(aval), shape_of(aval)) for aval in ys_avals]
+
+    index = b.val("int32")
+    inner_carry = [b.like(v) for v in carry]
+    inner_ys = [b.like(v) for v in ys]
+    with b.region([index, *inner_carry, *inner_ys]) as region:
+        row = b.binary("sub", b.i32(length - 1), index) if reverse else index
+        rows = [_take_row(ctx, x, row) for x in xs]
+        outs = ctx.kernel.lower_jaxpr(jaxpr, [*consts, *inner_carry, *rows])
+        new_ys = [
+            _put_row(ctx, stack, y, row)
+            for stack, y in zip(inner_ys, outs[len(carry) :], strict=True)
+        ]
+        region.yields = [v.id for v in [*outs[: len(carry)], *new_ys]]
+    results = [b.like(v) for v in [*carry, *ys]]
+    b.emit("for_loop", [b.i32(0), b.i32(length), *carry, *ys], results, [region])
+    return results
+
+
+def _take_row(ctx: RuleContext, stack: Val, row: Val) -> Val:
+    b = ctx.builder
+    shape = stack.shape[1:]
+    starts = [row, *[b.i32(0)] * len(shape)]
+    return b.reshape(b.op("dynamic_slice", [stack, *starts], stack.dtype, (1, *shape)), shape)
+
+
+def _put_row(ctx: RuleContext, stack: Val, value: Val, row: Val) -> Val:
+    b = ctx.builder
+    starts = [row, *[b.i32(0)] * len(value.shape)]
+    update = b.reshape(value, (1, *value.shape))
+    return b.op("dynamic_update_slice", [stack, update, *starts], stack.dtype, stack.shape)
+
+
+@rule("while")
+def _while(
+    ctx: RuleContext,
+    *args: Any,
+    cond_jaxpr: Any,
+    body_jaxpr: Any,
+    cond_nconsts: int,
+    body_nconsts: int,
+) -> Any:
+    b = ctx.builder
+    cond_consts = args[:cond_nconsts]
+    body_consts = args[cond_nconsts : cond_nconsts + body_nconsts]
+    init = list(args[cond_nconsts + body_nconsts :])
+
+    counter = _counted(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
+    if counter is not None:
+        return _counted_loop(ctx, body_jaxpr, body_consts, init, *counter)
+
+    before = [b.like(v) for v in init]
+    condition = ctx.lower_region(cond_jaxpr, before, [*cond_consts, *before])
+    current = [b.like(v) for v in init]
+    body = ctx.lower_region(body_jaxpr, current, [*body_consts, *current])
+    results = [b.like(v) for v in init]
+    b.emit("while_loop", init, results, [condition, body])
+    return results
+
+
+def _counted(
+    cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
+) -> tuple[int, int] | None:
+    """Positions in the carry of the counter and its bound, where this is a `fori_loop`.
+
+    A `fori_loop` whose bounds are not static is a `while` that compares the counter with a bound
+    it carries unchanged, and adds one.
+    """
+    if cond_nconsts:
+        return None
+    cond, _ = jax_internals.open_jaxpr(cond_jaxpr)
+    body, _ = jax_internals.open_jaxpr(body_jaxpr)
+    if len(cond.eqns) != 1 or cond.eqns[0].primitive.name != "lt":
+        return None
+    if cond.outvars[0] is not cond.eqns[0].outvars[0]:
+        return None
+    lhs, rhs = cond.eqns[0].invars
+    if lhs not in cond.invars or jax_internals.is_literal(rhs) or rhs not in cond.invars:
+        return None
+    counter, bound = cond.invars.index(lhs), cond.invars.index(rhs)
+    carried = body.invars[body_nconsts:]
+    if body.outvars[bound] is not carried[bound]:
+        return None
+    for eqn in body.eqns:
+        if eqn.outvars[0] is body.outvars[counter]:
+            adds_one = (
+                eqn.primitive.name == "add"
+                and eqn.invars[0] is carried[counter]
+                and jax_internals.is_literal(eqn.invars[1])
+                and eqn.invars[1].val == 1
+            )
+            return (counter, bound) if adds_one else None
+    return None
+
+
+def _counted_loop(
+    ctx: RuleContext,
+    body_jaxpr: Any,
+    body_consts: Sequence[Any],
+    init: list[Val],
+    counter: int,
+    bound: int,
+) -> list[Val]:
+    b = ctx.builder
+    lo, hi = init[counter], init[bound]
+    others = [i for i in range(len(init)) if i not in (counter, bound)]
+    index = b.like(lo)
+    inner = {i: b.like(init[i]) for i in others}
+    inner[counter], inner[bound] = index, hi
+    with b.region([index, *(inner[i] for i in others)]) as region:
+        outs = ctx.kernel.lower_jaxpr(
+            body_jaxpr, [*body_consts, *(inner[i] for i in range(len(init)))]
+        )
+        region.yields = [outs[i].id for i in others]
+    finals = [b.like(init[i]) for i in others]
+    b.emit("for_loop", [lo, hi, *(init[i] for i in others)], finals, [region])
+    results = dict(zip(others, finals))
+    # The counter ends at its bound, or where it began when no step was made.
+    results[counter], results[bound] = b.binary("max", lo, hi), hi
+    return [results[i] for i in range(len(init))]
+
+
+# ---- branches ----------------------------------------------------------------------------------
+
+
+@rule("cond")
+def _cond(ctx: RuleContext, index: Val, *args: Any, branches: Sequence[Any], **_: Any) -> Any:
+    b = ctx.builder
+    if jax_internals.is_literal(ctx.eqn.invars[0]):
+        taken = min(max(int(ctx.eqn.invars[0].val), 0), len(branches) - 1)
+        return ctx.kernel.lower_jaxpr(branches[taken], args)
+    if index.dtype == "bool":
+        index = b.convert(index, "int32")
+    regions: list[Region] = [ctx.lower_region(branch, [], args) for branch in branches]
+    results = ctx.fresh_results()
+    b.emit("switch", [index], results, regions)
+    return results

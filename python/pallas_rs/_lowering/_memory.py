@@ -1,0 +1,243 @@
+"""Reads and writes of refs, atomics, and allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pallas_rs import _jax_internals as jax_internals
+
+from . import _allocation
+from ._builder import Val
+from ._context import RuleContext, dtype_of, shape_of
+from ._elementwise import spread
+from ._indexing import Gather, View, index_ref, unflatten, view
+from ._registry import rule
+
+# ---- reads -------------------------------------------------------------------------------------
+
+
+def load(ctx: RuleContext, source: View, mask: Val | None = None, other: Val | None = None) -> Val:
+    """Reads a view; where `mask` is false the result is `other`, or unwritten memory."""
+    b = ctx.builder
+    shape = source.shape
+    mask = None if mask is None else spread(ctx, mask, shape)
+    other = None if mask is None or other is None else spread(ctx, other, shape)
+    extra = [v for v in (mask, other) if v is not None]
+    if isinstance(source, Gather):
+        return b.op(
+            "gather",
+            [source.base, *source.starts, *source.indices, *extra],
+            source.base.elem,
+            shape,
+            dims=source.dims,
+            at=source.at,
+            mask=mask is not None,
+            other=other is not None,
+        )
+    if mask is None:
+        return b.op("load", [source], source.elem, shape)
+    return b.op("load_masked", [source, *extra], source.elem, shape, other=other is not None)
+
+
+def store(
+    ctx: RuleContext, target: View, x: Val, mask: Val | None = None, *, wants_old: bool = False
+) -> Val | None:
+    """Writes a view (where `mask`, if given); returns what was there if it is wanted."""
+    b = ctx.builder
+    shape = target.shape
+    x = spread(ctx, x, shape)
+    mask = None if mask is None else spread(ctx, mask, shape)
+    masks = [] if mask is None else [mask]
+    old = [b.val(x.dtype, shape)] if wants_old else []
+    if isinstance(target, Gather):
+        b.emit(
+            "scatter",
+            [target.base, x, *target.starts, *target.indices, *masks],
+            old,
+            dims=target.dims,
+            at=target.at,
+            mask=bool(masks),
+        )
+    elif masks:
+        b.emit("store_masked", [target, x, *masks], old)
+    elif wants_old:
+        b.emit("swap", [target, x], old)
+    else:
+        b.emit("store", [target, x])
+    return old[0] if old else None
+
+
+@rule("get", "load")
+def _get(ctx: RuleContext, ref: Any, *leaves: Any, tree: Any, **_: Any) -> Any:
+    return load(ctx, view(ctx, ref, unflatten(tree, leaves)))
+
+
+@rule("masked_load")
+def _masked_load(ctx: RuleContext, *args: Any, args_tree: Any, **_: Any) -> Any:
+    ref, transforms, mask, other = args_tree.unflatten(args)
+    return load(ctx, view(ctx, ref, transforms), mask, other)
+
+
+# ---- writes ------------------------------------------------------------------------------------
+
+
+@rule("swap")
+def _swap(ctx: RuleContext, ref: Any, x: Val, *leaves: Any, tree: Any, **_: Any) -> Any:
+    return _finish_swap(ctx, view(ctx, ref, unflatten(tree, leaves)), x, None)
+
+
+@rule("masked_swap")
+def _masked_swap(ctx: RuleContext, *args: Any, args_tree: Any, **_: Any) -> Any:
+    ref, transforms, x, mask = args_tree.unflatten(args)
+    return _finish_swap(ctx, view(ctx, ref, transforms), x, mask)
+
+
+def _finish_swap(ctx: RuleContext, target: View, x: Val, mask: Val | None) -> Any:
+    return store(ctx, target, x, mask, wants_old=ctx.used[0])
+
+
+@rule("store")
+def _store(ctx: RuleContext, ref: Any, x: Val, *leaves: Any, tree: Any, **_: Any) -> Any:
+    store(ctx, view(ctx, ref, unflatten(tree, leaves)), x)
+    return []
+
+
+@rule("addupdate")
+def _addupdate(ctx: RuleContext, ref: Any, x: Val, *leaves: Any, tree: Any, **_: Any) -> Any:
+    target = view(ctx, ref, unflatten(tree, leaves))
+    x = spread(ctx, x, target.shape)
+    store(ctx, target, ctx.builder.binary("add", load(ctx, target), x))
+    return []
+
+
+# ---- atomics -----------------------------------------------------------------------------------
+
+
+def atomic_rmw(ctx: RuleContext, kind: str, target: View, x: Val, mask: Val | None) -> Val:
+    """One indivisible read-modify-write per element; returns the old values."""
+    b = ctx.builder
+    x = spread(ctx, x, target.shape)
+    mask = None if mask is None else spread(ctx, mask, target.shape)
+    if isinstance(target, Gather):
+        return _atomic_rmw_each(ctx, kind, target, x, mask)
+    operands = [target, x] if mask is None else [target, x, mask]
+    return b.op(
+        "atomic_rmw", operands, x.dtype, x.shape, kind=kind, mask=mask is not None
+    )
+
+
+def _atomic_rmw_each(
+    ctx: RuleContext, kind: str, target: Gather, x: Val, mask: Val | None
+) -> Val:
+    """An atomic at index arrays, one element after another: two may name the same address."""
+    b = ctx.builder
+    if any(dim != "array" for dim in target.dims):
+        raise ctx.unsupported("an atomic with index arrays must index every dimension")
+    count = 1
+    for size in target.shape:
+        count *= size
+    flat = [b.reshape(v, (count,)) for v in (x, *target.indices, *([] if mask is None else [mask]))]
+    index, olds = b.val("int32"), b.val(x.dtype, (count,))
+    with b.region([index, olds]) as region:
+        one, *rest = [
+            b.reshape(b.op("dynamic_slice", [v, index], v.dtype, (1,)), ()) for v in flat
+        ]
+        where = index_ref(b, target.base, rest[: len(target.indices)])
+        masks = rest[len(target.indices) :]
+        old = b.op("atomic_rmw", [where, one, *masks], x.dtype, kind=kind, mask=bool(masks))
+        updated = b.op(
+            "dynamic_update_slice", [olds, b.reshape(old, (1,)), index], x.dtype, (count,)
+        )
+        region.yields = [updated.id]
+    result = b.val(x.dtype, (count,))
+    b.emit(
+        "for_loop",
+        [b.i32(0), b.i32(count), b.constant(0, x.dtype, (count,))],
+        [result],
+        [region],
+    )
+    return b.reshape(result, target.shape)
+
+
+@rule("atomic_rmw")
+def _atomic_rmw(ctx: RuleContext, *args: Any, args_tree: Any, atomic_type: Any) -> Any:
+    ref, transforms, x, mask = args_tree.unflatten(args)
+    return atomic_rmw(ctx, str(atomic_type.value), view(ctx, ref, transforms), x, mask)
+
+
+@rule("atomic_cas")
+def _atomic_cas(ctx: RuleContext, ref: Any, expected: Val, new: Val, **_: Any) -> Any:
+    return ctx.builder.op("atomic_cas", [ref, expected, new], new.dtype, new.shape)
+
+
+@rule("debug_barrier")
+def _debug_barrier(ctx: RuleContext) -> Any:
+    return []  # orders the lanes of one program, which never run out of order here
+
+
+# ---- allocations -------------------------------------------------------------------------------
+
+
+@rule("run_scoped")
+def _run_scoped(
+    ctx: RuleContext,
+    *consts: Any,
+    jaxpr: Any,
+    collective_axes: Any,
+    ref_transforms: Sequence[Any] = (),
+    **_: Any,
+) -> Any:
+    open_, _unused = jax_internals.open_jaxpr(jaxpr)
+    avals = [v.aval for v in open_.invars]
+    transforms = ref_transforms or [()] * len(avals)
+    names = _allocation.names(open_.debug_info, len(avals))
+    allocs, values = _allocation.plan(ctx, avals, transforms, names)
+    return _scope(ctx, allocs, values, bool(collective_axes), open_, consts)
+
+
+def _scope(
+    ctx: RuleContext,
+    allocs: Sequence[Any],
+    values: Any,
+    collective: bool,
+    jaxpr: Any,
+    consts: Sequence[Any],
+) -> Any:
+    b = ctx.builder
+    with b.region(values.params) as region:
+        outs = ctx.kernel.lower_jaxpr(jaxpr, values.args, consts)
+        region.yields = [v.id for v in outs]
+    results = [b.like(v) for v in outs]
+    b.emit("scope", [], results, [region], allocs=list(allocs), collective=collective)
+    return results
+
+
+@rule("run_state")
+def _run_state(
+    ctx: RuleContext, *init: Any, jaxpr: Any, is_initialized: Sequence[bool] = (), **_: Any
+) -> Any:
+    """Refs that live for the length of the body, with their first and their last contents."""
+    b = ctx.builder
+    open_, _unused = jax_internals.open_jaxpr(jaxpr)
+    avals = [v.aval for v in open_.invars]
+    initialized = tuple(is_initialized) or (True,) * len(avals)
+    allocs, values = _allocation.plan(
+        ctx,
+        avals,
+        [()] * len(avals),
+        _allocation.names(open_.debug_info, len(avals)),
+        default_space="regs",
+    )
+    inputs = iter(init)
+    with b.region(values.params) as region:
+        for ref, known in zip(values.args, initialized, strict=True):
+            if known:
+                b.emit("store", [ref, next(inputs)])
+        ctx.kernel.lower_jaxpr(open_, values.args)
+        outs = [b.op("load", [ref], ref.elem, ref.shape) for ref in values.args]
+        region.yields = [v.id for v in outs]
+    results = [b.val(dtype_of(a), shape_of(a)) for a in ctx.avals_out]
+    b.emit("scope", [], results, [region], allocs=list(allocs), collective=False)
+    return results
+
