@@ -254,9 +254,7 @@ impl<O: Observer> Ctx<'_, O> {
     /// The error of an access that leaves its array.
     #[cold]
     pub(crate) fn out_of_bounds(&self, view: &RefVal, access: Access) -> Box<crate::trap::Trap> {
-        let escape = view.escape.expect("asked about a view that left its base");
-        let reach = escape.reach();
-        TrapKind::OutOfBounds { access, place: self.place(view), reach }.into()
+        TrapKind::OutOfBounds { access, place: self.place(view) }.into()
     }
 
     /// The policy of generic accesses: leaving the array is an error, a ragged block is not.

@@ -4,7 +4,6 @@
 //! beyond its base; then the part that exists is `lo..hi` of each dimension, and whoever accesses
 //! the view decides what the rest means.
 
-use crate::trap::Reach;
 use pallas_rs_ir::{BlockDim, SliceDim, Start};
 use smallvec::SmallVec;
 
@@ -69,12 +68,6 @@ pub(crate) struct Escape {
     pub(crate) limit: i64,
     /// Elements of the allocation from one index of that dimension to the next.
     pub(crate) stride: i64,
-}
-
-impl Escape {
-    pub(crate) fn reach(&self) -> Reach {
-        Reach { axis: self.axis as usize, start: self.start, end: self.end, limit: self.limit }
-    }
 }
 
 /// A view transform that no offset and strides can express.
