@@ -28,6 +28,7 @@ pub(crate) fn close() {
 }
 
 /// Whether this thread is in Python on behalf of a run.
+#[pyfunction]
 pub(crate) fn inside_callback() -> bool {
     INSIDE_CALLBACK.get()
 }

@@ -14,9 +14,11 @@ mod _core {
     #[pymodule_export]
     use super::handlers::{handlers, state_type};
     #[pymodule_export]
+    use super::host::inside_callback;
+    #[pymodule_export]
     use super::program::{assemble, disassemble};
     #[pymodule_export]
-    use super::runs::{close, reports, wait_idle};
+    use super::runs::{close, last_run_id, reports, wait_idle};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
@@ -27,6 +29,7 @@ mod _core {
     const BUILD_HASH: &str = env!("PALLAS_RS_BUILD_HASH");
 
     #[pymodule_init]
+    #[allow(clippy::unnecessary_wraps, reason = "PyO3 asks for a result")]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         pallas_rs_xla_ffi::set_process(Box::new(super::host::PythonProcess));
         Ok(())

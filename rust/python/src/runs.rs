@@ -87,6 +87,12 @@ pub(crate) fn reports() -> Vec<(u64, String, Option<String>, String)> {
     ended.into_iter().map(|e| (e.id, e.kernel, e.failure, e.report_json)).collect()
 }
 
+/// Id of the run that began last, 0 before the first.
+#[pyfunction]
+pub(crate) fn last_run_id() -> u64 {
+    lock().next_id - 1
+}
+
 /// Waits until no run is in flight; a signal handler that raises ends the wait.
 ///
 /// Returns at once inside a callback of a run, which would wait for itself.

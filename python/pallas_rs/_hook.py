@@ -1,0 +1,66 @@
+"""Makes ``interpret=pallas_rs.Params()`` reach `pallas_rs._interpret`.
+
+JAX has no registry of interpreters. ``pl.pallas_call``, ``plgpu.kernel``, ``core_map``
+and ``mpmd_map`` all end in one lowering rule, which is wrapped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from pallas_rs import _jax_internals as jax_internals
+from pallas_rs._params import Params
+
+_MARK = "_pallas_rs_hook"
+
+
+def install() -> None:
+    """Wraps JAX's rule, once, however often it is called.
+
+    Other packages may wrap it as well, before or after.
+    """
+    original = jax_internals.pallas_call_lowering()
+    if _is_installed(original):
+        return
+
+    @functools.wraps(original)
+    def lowering(ctx: Any, *nodes: Any, interpret: Any, **params: Any) -> Any:
+        if isinstance(interpret, Params):
+            return _lower(ctx, *nodes, interpret=interpret, **params)
+        return original(ctx, *nodes, interpret=interpret, **params)
+
+    setattr(lowering, _MARK, True)
+    jax_internals.replace_pallas_call_lowering(lowering)
+
+
+def _is_installed(rule: Any) -> bool:
+    while rule is not None:
+        if hasattr(rule, _MARK):
+            return True
+        rule = getattr(rule, "__wrapped__", None)
+    return False
+
+
+def _lower(ctx: Any, *nodes: Any, interpret: Params, jaxpr: Any, **params: Any) -> Any:
+    # The lowering of kernels is a large import, needed by the first kernel only.
+    from pallas_rs import _interpret
+
+    if jaxpr.constvars:
+        raise ValueError(
+            "the kernel closes over arrays that were not made its operands: "
+            + ", ".join(str(var.aval) for var in jaxpr.constvars)
+        )
+    call = functools.partial(
+        _interpret.interpret_call, interpret=interpret, jaxpr=jaxpr, **params
+    )
+    return jax_internals.lower_as_jax(call, ctx, *nodes)
+
+
+@contextlib.contextmanager
+def force_interpret_mode(params: Params | None = None) -> Iterator[None]:
+    """Every kernel traced inside runs in pallas_rs, whatever its ``interpret=`` says."""
+    with jax_internals.interpret_mode(Params() if params is None else params):
+        yield
