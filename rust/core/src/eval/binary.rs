@@ -347,6 +347,11 @@ pub fn binary_scalar(kind: BinaryKind, dtype: DType, a: u64, b: u64) -> u64 {
         DType::F32 => value!(value_f32),
         DType::U32 => value!(value_u32),
         DType::U64 => value!(value_u64),
+        DType::I8 => value!(value_i8),
+        DType::I16 => value!(value_i16),
+        DType::U8 => value!(value_u8),
+        DType::U16 => value!(value_u16),
+        DType::F64 => value!(value_f64),
         _ => binary_scalar_rare(kind, dtype, a, b),
     }
 }

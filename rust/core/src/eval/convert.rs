@@ -188,7 +188,7 @@ pub fn convert_scalar(from: DType, to: DType, x: u64) -> u64 {
     match (from, to) {
         (DType::I32, DType::I64) => x as i32 as i64 as u64,
         (DType::I64 | DType::U64 | DType::U32, DType::I32 | DType::U32) => x as u32 as u64,
-        (DType::I32, DType::U32) | (DType::U32, DType::I32 | DType::I64 | DType::U64) => x,
+        (DType::I32, DType::U32) | (DType::U32, DType::I64 | DType::U64) => x,
         (DType::Bool, DType::I32 | DType::U32 | DType::I64 | DType::U64) => x,
         (DType::I32 | DType::I64 | DType::U32, DType::Bool) => (x != 0) as u64,
         (DType::I32, DType::F32) => (x as i32 as f32).to_bits() as u64,
