@@ -14,7 +14,7 @@ import numpy as np
 from pallas_rs import _core, _ffi
 from pallas_rs import _jax_internals as jax_internals
 from pallas_rs._errors import InvalidGridError
-from pallas_rs._lowering import _allocation, _source_info, _window
+from pallas_rs._lowering import _allocation, _mesh, _source_info, _window
 from pallas_rs._lowering._builder import Value
 from pallas_rs._lowering._context import Kernel, RuleContext, dtype_of, shape_of
 from pallas_rs._params import Params
@@ -102,8 +102,6 @@ def lower(
     if mesh is None:
         launch = _pallas_call_launch(grid_mapping, operand_avals)
     else:
-        from pallas_rs._lowering import _mesh
-
         launch = _mesh.launch(mesh, grid_mapping)
     kernel = launch.kernel
     arguments = _Arguments(
@@ -188,7 +186,7 @@ class _Arguments:
         self.aliases = {
             self._num_bounds + i: int(out) for i, out in input_output_aliases
         }
-        self.names = _names(jaxpr, grid_mapping, num_index)
+        self.names = _names(kernel, jaxpr, grid_mapping, num_index)
 
         refs: list[Value] = []
         by_result: dict[int, Value] = {}
@@ -239,7 +237,7 @@ class _Arguments:
         return self._add(name, aval, {"result": result})
 
 
-def _names(jaxpr: Any, grid_mapping: Any, num_index: int) -> list[str]:
+def _names(kernel: Kernel, jaxpr: Any, grid_mapping: Any, num_index: int) -> list[str]:
     """Names of the kernel's refs: prefetch operands, inputs, outputs, scratch."""
     inputs, outputs = (
         grid_mapping.block_mappings[: grid_mapping.num_inputs],
@@ -249,6 +247,8 @@ def _names(jaxpr: Any, grid_mapping: Any, num_index: int) -> list[str]:
     origins += [str(bm.origin) or f"args[{i}]" for i, bm in enumerate(inputs)]
     origins += [_output_origin(str(bm.origin), j) for j, bm in enumerate(outputs)]
     origins += [f"scratch[{i}]" for i in range(len(grid_mapping.scratch_avals))]
+    if kernel.mesh is not None:
+        return _mesh.argument_names(jaxpr, origins)
     return _source_info.argument_names(jaxpr.debug_info, origins)
 
 

@@ -23,6 +23,12 @@ for _module in (
     "_memory",
     "_grid",
     "_debug",
+    "_mesh",
+    "_scopes",
+    "_sync",
+    "_tma",
+    "_tensor_core",
+    "_noops",
 ):
     importlib.import_module(f"{__name__}.{_module}")
 del _module

@@ -211,33 +211,3 @@ def _scope(
     results = [b.like(v) for v in outs]
     b.emit("scope", [], results, [region], allocs=list(allocs), collective=collective)
     return results
-
-
-@rule("run_state")
-def _run_state(
-    ctx: RuleContext, *init: Any, jaxpr: Any, is_initialized: Sequence[bool] = (), **_: Any
-) -> Any:
-    """Refs that live for the length of the body, with their first and their last contents."""
-    b = ctx.builder
-    open_, _unused = jax_internals.open_jaxpr(jaxpr)
-    avals = [v.aval for v in open_.invars]
-    initialized = tuple(is_initialized) or (True,) * len(avals)
-    allocs, values = _allocation.plan(
-        ctx,
-        avals,
-        [()] * len(avals),
-        _allocation.names(open_.debug_info, len(avals)),
-        default_space="regs",
-    )
-    inputs = iter(init)
-    with b.region(values.params) as region:
-        for ref, known in zip(values.args, initialized, strict=True):
-            if known:
-                b.emit("store", [ref, next(inputs)])
-        ctx.kernel.lower_jaxpr(open_, values.args)
-        outs = [b.op("load", [ref], ref.elem, ref.shape) for ref in values.args]
-        region.yields = [v.id for v in outs]
-    results = [b.val(dtype_of(a), shape_of(a)) for a in ctx.avals_out]
-    b.emit("scope", [], results, [region], allocs=list(allocs), collective=False)
-    return results
-

@@ -14,13 +14,16 @@ import linecache
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pallas_rs import _jax_internals as jax_internals
 
 from ._builder import Val
 from ._context import Kernel, RuleContext
 from ._registry import rule
+
+if TYPE_CHECKING:
+    from pallas_rs._interpret import Launch
 
 
 class MeshKernel(Kernel):
@@ -31,10 +34,14 @@ class MeshKernel(Kernel):
         self.mesh = mesh
         self._sizes = (*mesh.grid, *mesh.cluster, mesh.num_threads or 1)
         indices = [self._index("program_id", axis=i) for i in range(len(mesh.grid))]
-        indices += [self._index("cluster_index", axis=i) for i in range(len(mesh.cluster))]
+        indices += [
+            self._index("cluster_index", axis=i) for i in range(len(mesh.cluster))
+        ]
         indices.append(self._index("thread_index"))
         self._indices = indices
-        self.axes.update(zip((*mesh.grid_names, *mesh.cluster_names), indices, strict=False))
+        self.axes.update(
+            zip((*mesh.grid_names, *mesh.cluster_names), indices, strict=False)
+        )
         if mesh.thread_name is not None:
             self.axes[mesh.thread_name] = indices[-1]
 
@@ -47,17 +54,21 @@ class MeshKernel(Kernel):
     def num_programs(self, axis: int) -> Val:
         return self.builder.i32(int(self._sizes[axis]))
 
-    def header(self) -> dict[str, Any]:
-        """The program's fields that describe the launch."""
-        mesh = self.mesh
-        return {
-            "grid": [{"static": int(n)} for n in mesh.grid],
-            "grid_names": [_printable(n) for n in mesh.grid_names],
-            "in_order": False,
-            "cluster": [int(n) for n in mesh.cluster],
-            "cluster_names": [_printable(n) for n in mesh.cluster_names],
-            "num_threads": int(mesh.num_threads or 1),
-        }
+
+def launch(mesh: Any, grid_mapping: Any) -> Launch:
+    """The launch that a `plgpu.Mesh` describes."""
+    from pallas_rs._interpret import Launch
+
+    del grid_mapping  # its grid is `(*mesh.grid, *mesh.cluster, threads)`
+    return Launch(
+        grid=[{"static": int(n)} for n in mesh.grid],
+        grid_names=[_printable(n) for n in mesh.grid_names],
+        in_order=False,
+        kernel=MeshKernel(mesh),
+        cluster=[int(n) for n in mesh.cluster],
+        cluster_names=[_printable(n) for n in mesh.cluster_names],
+        num_threads=int(mesh.num_threads or 1),
+    )
 
 
 def _printable(name: Any) -> str:
@@ -92,10 +103,16 @@ def argument_names(jaxpr: Any, origins: Sequence[str]) -> list[str]:
     parameters: list[str] = []
     if body is not None:
         inner, _ = jax_internals.open_jaxpr(body.params["jaxpr"])
-        parameters = _parameters_at(getattr(inner.debug_info, "func_src_info", None) or "")
+        parameters = _parameters_at(
+            getattr(inner.debug_info, "func_src_info", None) or ""
+        )
     out = []
     for i, origin in enumerate(origins):
-        match = re.fullmatch(r"refs\[(\d+)\](.*)", names[i] or "") if i < len(names) else None
+        match = (
+            re.fullmatch(r"refs\[(\d+)\](.*)", names[i] or "")
+            if i < len(names)
+            else None
+        )
         position = int(match[1]) if match else len(parameters)
         known = match is not None and position < len(parameters)
         out.append(parameters[position] + match[2] if known and match else origin)

@@ -35,7 +35,10 @@ def _allocate_union(
     for extract, member, chain in jax_internals.ref_union_members(aval):
         group, offset = int(extract.alias_group_idx), int(extract.offset)
         alloc, values = _allocation.plan(
-            ctx, [member], [chain], [f"{name}[{group}][{sum(g == group for g, _ in members)}]"]
+            ctx,
+            [member],
+            [chain],
+            [f"{name}[{group}][{sum(g == group for g, _ in members)}]"],
         )
         allocs += alloc
         refs += values.params
@@ -53,7 +56,11 @@ def _extract(ctx: RuleContext, union: RefUnion, transform: Any) -> Ref:
 
 @rule("run_state")
 def _run_state(
-    ctx: RuleContext, *init: Any, jaxpr: Any, is_initialized: Sequence[bool] = (), **_: Any
+    ctx: RuleContext,
+    *init: Any,
+    jaxpr: Any,
+    is_initialized: Sequence[bool] = (),
+    **_: Any,
 ) -> Sequence[Any]:
     """Refs that live for the length of the body, with their first and their last contents.
 
@@ -90,9 +97,13 @@ def _run_state(
         # The values' last contents come last.
         finals = iter(ctx.kernel.lower_jaxpr(body, args)[len(open_.outvars) :])
         outs: list[Any] = []
-        for arg, value, is_acc, is_value in zip(args, init, accumulators, as_values, strict=True):
+        for arg, value, is_acc, is_value in zip(
+            args, init, accumulators, as_values, strict=True
+        ):
             if is_acc:
-                outs.append(b.op("accumulator_load", [arg], arg.elem, arg.shape, wait=0))
+                outs.append(
+                    b.op("accumulator_load", [arg], arg.elem, arg.shape, wait=0)
+                )
             else:
                 outs.append(next(finals) if is_value else value)
         region.yields = [v.id for v in outs if isinstance(v, Val)]

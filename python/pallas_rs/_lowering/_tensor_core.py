@@ -13,7 +13,12 @@ from ._sync import static_int
 
 
 def _issue(
-    ctx: RuleContext, acc: Ref, a: Value, b: Ref, leaves: Sequence[Val], trees: Sequence[Any]
+    ctx: RuleContext,
+    acc: Ref,
+    a: Value,
+    b: Ref,
+    leaves: Sequence[Val],
+    trees: Sequence[Any],
 ) -> None:
     """Emits `wgmma` on the views that the three operands' transforms make."""
     operands: list[Value] = []
@@ -38,7 +43,14 @@ def _wgmma_ref(
     a_transforms_tree: Any,
     b_transforms_tree: Any,
 ) -> Sequence[Value]:
-    _issue(ctx, acc, a, b, leaves, (acc_transforms_tree, a_transforms_tree, b_transforms_tree))
+    _issue(
+        ctx,
+        acc,
+        a,
+        b,
+        leaves,
+        (acc_transforms_tree, a_transforms_tree, b_transforms_tree),
+    )
     return ()
 
 
@@ -64,15 +76,26 @@ def _wgmma(
     }
     with b.region([ref]) as region:
         b.emit("store", [ref, acc])
-        _issue(ctx, ref, a, b_ref, leaves, (acc_transforms_tree, a_transforms_tree, b_transforms_tree))
-        region.yields = [b.op("accumulator_load", [ref], acc.dtype, acc.shape, wait=0).id]
+        _issue(
+            ctx,
+            ref,
+            a,
+            b_ref,
+            leaves,
+            (acc_transforms_tree, a_transforms_tree, b_transforms_tree),
+        )
+        region.yields = [
+            b.op("accumulator_load", [ref], acc.dtype, acc.shape, wait=0).id
+        ]
     result = b.val(acc.dtype, acc.shape)
     b.emit("scope", [], [result], [region], allocs=[alloc], collective=False)
     return result
 
 
 @rule("wgmma_wait")
-def _wgmma_wait(ctx: RuleContext, *operands: Val, n: int | None = None) -> Sequence[Value]:
+def _wgmma_wait(
+    ctx: RuleContext, *operands: Val, n: int | None = None
+) -> Sequence[Value]:
     ctx.builder.emit("wgmma_wait", n=static_int(ctx, operands[0] if n is None else n))
     return ()
 
@@ -81,7 +104,9 @@ def _wgmma_wait(ctx: RuleContext, *operands: Val, n: int | None = None) -> Seque
 def _accumulator_load(ctx: RuleContext, acc: Value, *, wait_n: int | None) -> Val:
     if isinstance(acc, Val):
         return acc
-    return ctx.builder.op("accumulator_load", [acc], ctx.out_dtype, ctx.out_shape, wait=wait_n)
+    return ctx.builder.op(
+        "accumulator_load", [acc], ctx.out_dtype, ctx.out_shape, wait=wait_n
+    )
 
 
 @rule("wgmma_accumulator_store")

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 _TPU = "it is a TPU primitive; the machine models GPUs"
 _EFFECT = "a kernel cannot reach the host's ordered effects"
+_TMEM = "it works on a Blackwell GPU's tensor memory, which is not modelled"
+_WARPS = "the warps of a warpgroup are not modelled as threads of their own"
+_CLUSTER = "cluster launch control and stores into a peer's shared memory are not modelled"
+_SEMAPHORE = "semaphores between blocks and devices are not modelled"
+_DEVICES = "memory shared by several devices is not modelled"
+_MLIR = "its body emits MLIR, which is not interpreted"
 
 UNSUPPORTED: dict[str, str] = {
     "infeed": _EFFECT,
@@ -18,7 +24,29 @@ UNSUPPORTED: dict[str, str] = {
     "prng_random_bits": _TPU,
     "roll": _TPU,
     "tpu_roll": _TPU,
-    "delay": _TPU,
+    "core_map": _WARPS,
+    "mpmd_map": _WARPS,
+    "tcgen05_mma": _TMEM,
+    "tcgen05_commit_arrive": _TMEM,
+    "async_copy_smem_to_tmem": _TMEM,
+    "async_copy_scales_to_tmem": _TMEM,
+    "async_copy_sparse_metadata_to_tmem": _TMEM,
+    "async_load": _TMEM,
+    "async_store_tmem": _TMEM,
+    "commit_tmem": _TMEM,
+    "wait_load_tmem": _TMEM,
+    "async_store_smem": _CLUSTER,
+    "try_cluster_cancel": _CLUSTER,
+    "query_cluster_cancel": _CLUSTER,
+    "get_global": _SEMAPHORE,
+    "semaphore_signal": _SEMAPHORE,
+    "semaphore_wait": _SEMAPHORE,
+    "semaphore_read": _SEMAPHORE,
+    "semaphore_signal_parallel": _SEMAPHORE,
+    "semaphore_signal_multicast": _SEMAPHORE,
+    "multimem_store": _DEVICES,
+    "multimem_load_reduce": _DEVICES,
+    "inline_mgpu": _MLIR,
     "pin": "pinning a buffer outside XLA's control has no meaning inside a kernel",
     "unpin": "pinning a buffer outside XLA's control has no meaning inside a kernel",
     "create_linear": "linear buffers have no meaning inside a kernel",
