@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,19 +19,6 @@ from pallas_rs._lowering import _allocation, _mesh, _source_info, _window
 from pallas_rs._lowering._builder import Value
 from pallas_rs._lowering._context import Kernel, RuleContext, dtype_of, shape_of
 from pallas_rs._params import Params
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Launch:
-    """How often and where a kernel's body runs: the header of its program."""
-
-    grid: list[dict[str, int]]
-    grid_names: list[str]
-    in_order: bool
-    kernel: Kernel
-    cluster: list[int] = dataclasses.field(default_factory=list)
-    cluster_names: list[str] = dataclasses.field(default_factory=list)
-    num_threads: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,11 +87,11 @@ def lower(
 ) -> Lowered:
     """Lowers a kernel to wire bytes."""
     name = _source_info.kernel_name(name, jaxpr.debug_info)
+    kernel: Kernel
     if mesh is None:
-        launch = _pallas_call_launch(grid_mapping, operand_avals)
+        kernel = _PallasCallKernel(grid_mapping, operand_avals)
     else:
-        launch = _mesh.launch(mesh, grid_mapping)
-    kernel = launch.kernel
+        kernel = _mesh.MeshKernel(mesh)
     arguments = _Arguments(
         kernel, jaxpr, grid_mapping, operand_avals, out_avals, input_output_aliases
     )
@@ -112,12 +100,7 @@ def lower(
         _lower_body(kernel, jaxpr, arguments, windows, grid_mapping, compiler_params)
     text, blobs = kernel.builder.finish(
         name=name,
-        grid=launch.grid,
-        grid_names=launch.grid_names,
-        in_order=launch.in_order,
-        cluster=launch.cluster,
-        cluster_names=launch.cluster_names,
-        num_threads=launch.num_threads,
+        **kernel.header(),
         args=arguments.args,
         options=interpret.to_options(),
     )
@@ -130,26 +113,37 @@ def lower(
     )
 
 
-def _pallas_call_launch(grid_mapping: Any, operand_avals: Sequence[Any]) -> Launch:
-    """The grid of a `pl.pallas_call`: its points run in order, one thread each."""
-    dims: list[dict[str, int]] = []
-    sizes: list[int | None] = []
-    num_dynamic = 0
-    for axis, size in enumerate(grid_mapping.grid):
-        if isinstance(size, (int, np.integer)):
-            dims.append({"static": int(size)})
-            sizes.append(int(size))
-            continue
-        _check_bound(axis, operand_avals[num_dynamic])
-        dims.append({"operand": num_dynamic})
-        sizes.append(None)
-        num_dynamic += 1
-    program_axes = [d for d in range(len(dims)) if d not in grid_mapping.vmapped_dims]
-    names = grid_mapping.grid_names or ()
-    kernel = Kernel(program_axes, sizes)
-    for dim, axis_name in enumerate(names):
-        kernel.axes[axis_name] = lambda dim=dim: kernel.grid_index(dim)
-    return Launch(dims, [str(n) for n in names], in_order=True, kernel=kernel)
+class _PallasCallKernel(Kernel):
+    """The lowering of a `pl.pallas_call`: the grid's points run in order, one thread each."""
+
+    def __init__(self, grid_mapping: Any, operand_avals: Sequence[Any]):
+        self._grid: list[dict[str, int]] = []
+        sizes: list[int | None] = []
+        num_dynamic = 0
+        for axis, size in enumerate(grid_mapping.grid):
+            if isinstance(size, (int, np.integer)):
+                self._grid.append({"static": int(size)})
+                sizes.append(int(size))
+                continue
+            _check_bound(axis, operand_avals[num_dynamic])
+            self._grid.append({"operand": num_dynamic})
+            sizes.append(None)
+            num_dynamic += 1
+        own_axes = [d for d in range(len(sizes)) if d not in grid_mapping.vmapped_dims]
+        super().__init__(own_axes, sizes)
+        self._grid_names = tuple(grid_mapping.grid_names or ())
+        for dim, name in enumerate(self._grid_names):
+            self.axes[name] = functools.partial(self.grid_index, dim)
+
+    def header(self) -> dict[str, Any]:
+        return {
+            "grid": self._grid,
+            "grid_names": [str(name) for name in self._grid_names],
+            "in_order": True,
+            "cluster": [],
+            "cluster_names": [],
+            "num_threads": 1,
+        }
 
 
 def _check_bound(axis: int, aval: Any) -> None:

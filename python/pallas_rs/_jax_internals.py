@@ -256,7 +256,7 @@ def array_aval(ref_aval: Any) -> Any:
 
 
 def aval_of(x: Any) -> Any:
-    return jax_src_core.get_aval(x)
+    return jax.typeof(x)
 
 
 def split_transformed(ref_aval: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -509,6 +509,12 @@ def arg_names(jaxpr: Any) -> list[str]:
     if names is None or len(names) != count:
         return [""] * count
     return [name or "" for name in names]
+
+
+def sub_jaxprs(params: Mapping[str, Any]) -> Iterator[Any]:
+    """Every jaxpr, without regard to constants, in an equation's parameters."""
+    found: Iterator[Any] = jax_src_core.jaxprs_in_params(params)
+    return found
 
 
 def map_sub_jaxprs(

@@ -29,7 +29,7 @@ def shape_of(aval: Any) -> tuple[int, ...]:
 
 
 class Kernel:
-    """The lowering of one kernel.
+    """The lowering of one kernel; a subclass for each way to launch one.
 
     `program_axes[i]` is the grid dimension that `program_id(i)` means; `grid_sizes` has a `None`
     where a bound comes at run time. `axes` maps what `axis_index` may be asked for to a function
@@ -87,6 +87,10 @@ class Kernel:
         if jax_internals.is_literal(atom):
             return self.constant(atom.val, atom.aval)
         return env[atom]
+
+    def header(self) -> dict[str, Any]:
+        """The program's fields that describe the grid, the cluster and the threads."""
+        raise NotImplementedError
 
     # ---- the grid ----------------------------------------------------------------------------
 
