@@ -1,0 +1,62 @@
+"""Forward mode of the primitives of kernels, in force while a kernel is differentiated.
+
+Conventions. A ref of floating-point data has a tangent ref beside it, unless nothing
+written to it can have a tangent. Whatever moves or computes data is done once for the
+primal and once for the tangent. Whatever synchronises is done once, with one exception:
+
+Arrivals. The tangent of a copy that arrives on a barrier is a second copy that arrives on
+the same barrier, so every barrier of a differentiated kernel expects twice the arrivals
+(`_body.doubled_arrivals`), and everything that arrives does so twice.
+
+Counted waits. `wgmma_wait(n)`, `wait_gmem_to_smem(n)` and `wait_smem_to_gmem(n)` keep
+their `n` although there are more operations than before: they wait for no less. A
+tangent store goes into its primal's commit group.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from pallas_rs import _jax_internals as jax_internals
+from pallas_rs._ad import _body, _calls
+from pallas_rs._errors import UnsupportedError
+
+Pair = tuple[Any, Any]
+Rule = Callable[..., Pair]
+
+_installed = False
+_install_lock = threading.Lock()
+
+
+def install() -> None:
+    """Registers the rules, once. Elsewhere than in a kernel of ours they stand aside."""
+    global _installed
+    with _install_lock:
+        if _installed:
+            return
+        for primitive, rule in _all_rules():
+            _calls.wrap_rule(
+                jax_internals.primitive_jvps,
+                primitive,
+                functools.partial(_only_in_kernels, primitive, rule),
+            )
+        _installed = True
+
+
+def _only_in_kernels(primitive: Any, ours: Rule, jax_rule: Rule | None) -> Rule:
+    def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
+        if _body.in_kernel():
+            return ours(primals, tangents, **params)
+        if jax_rule is None:
+            raise NotImplementedError(
+                f"Differentiation rule for '{primitive}' not implemented"
+            )
+        return jax_rule(primals, tangents, **params)
+
+    return rule
+def _all_rules(): return []
