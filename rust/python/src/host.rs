@@ -103,24 +103,21 @@ impl Host for PythonCall {
     }
 }
 
-/// Whether Python answers the pending interrupt with an exception.
+/// Whether Python answers the interrupt with an exception.
 ///
-/// Its default handler does. A user's handler can be asked on the main thread only; elsewhere the
-/// run goes on, and stops if the main thread gives up on it.
+/// On the main thread it can be asked: that runs the user's handler. On another one its default
+/// handler is known to raise, and a handler of the user's is given the benefit of the doubt.
 fn python_will_raise(py: Python<'_>) -> bool {
+    if py.check_signals().is_err() {
+        raise_again();
+        return true;
+    }
     let default = || -> PyResult<bool> {
         let signal = py.import("signal")?;
         let current = signal.call_method1("getsignal", (libc::SIGINT,))?;
         Ok(current.is(&signal.getattr("default_int_handler")?))
     };
-    if default().unwrap_or(true) {
-        return true;
-    }
-    let raised = py.check_signals().is_err();
-    if raised {
-        raise_again();
-    }
-    raised
+    default().unwrap_or(true)
 }
 
 /// Lets Python see the interrupt anew: the exception it raised cannot travel through XLA.
