@@ -27,6 +27,7 @@ use crate::op::Op;
 use crate::options::Options;
 use crate::program::{Arg, Binding, GridDim, Inst, Program, Region, Span, SpanId, Value};
 use crate::types::{RefType, Shape, Space, Type};
+use crate::verify::verify;
 use pallas_rs_core::DType;
 
 /// A program under construction.
@@ -173,7 +174,11 @@ impl Builder {
     /// # Panics
     /// When it does not verify.
     pub fn finish(self) -> Program {
-        self.finish_unverified()
+        let program = self.finish_unverified();
+        if let Err(error) = verify(&program) {
+            panic!("{error}");
+        }
+        program
     }
 
     /// The program as it stands: for tests of the verifier.
@@ -203,7 +208,7 @@ impl Builder {
         self.push(op, operands, Vec::new());
     }
 
-    fn push_with_regions(
+    pub(crate) fn push_with_regions(
         &mut self,
         op: Op,
         operands: &[Value],

@@ -4,6 +4,7 @@
 //! it never travels further than this function.
 
 use crate::program::Program;
+use crate::verify::verify;
 use crate::wire;
 
 /// Turns the lowering's JSON and byte strings into wire bytes.
@@ -14,5 +15,6 @@ use crate::wire;
 pub fn assemble(json: &str, blobs: Vec<Vec<u8>>) -> Result<Vec<u8>, String> {
     let mut program: Program = serde_json::from_str(json).map_err(|e| e.to_string())?;
     program.blobs = blobs;
+    verify(&program).map_err(|e| e.to_string())?;
     Ok(wire::encode(&program))
 }

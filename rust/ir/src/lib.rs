@@ -10,9 +10,11 @@ pub mod builder;
 pub mod json;
 pub mod op;
 pub mod op_table;
+pub mod operands;
 pub mod options;
 pub mod program;
 pub mod types;
+pub mod verify;
 pub mod wire;
 
 pub use attrs::*;
@@ -21,3 +23,4 @@ pub use op::{Effect, OPS, Op, OpInfo, OperandInfo, OperandKind};
 pub use options::Options;
 pub use program::{Arg, Binding, GridDim, Inst, Program, Region, Span, SpanId, Value};
 pub use types::{Elem, RefType, Shape, Space, Type};
+pub use verify::{VerifyError, verify};

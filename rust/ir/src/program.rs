@@ -5,10 +5,17 @@ use crate::options::Options;
 use crate::types::{Shape, Type};
 use pallas_rs_core::DType;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// An SSA value: an index into [`Program::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Value(pub u32);
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
 
 /// A source line: an index into [`Program::spans`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -63,6 +63,7 @@ impl RefType {
     }
 
     /// The same memory seen at another shape.
+    #[must_use]
     pub fn with_shape(&self, shape: impl Into<Shape>) -> RefType {
         RefType { space: self.space, elem: self.elem, shape: shape.into() }
     }
