@@ -8,9 +8,12 @@ pub mod host;
 mod machine;
 mod memory;
 pub mod observer;
+pub mod report;
+mod scheduler;
 pub mod stats;
 mod sync;
 pub mod trap;
+mod units;
 
 pub use gmem::GlobalBuffer;
 pub use host::{Host, HostArray, HostError, NoHost};

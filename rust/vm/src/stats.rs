@@ -15,6 +15,7 @@ pub struct Stats {
     /// Multiplications and additions of the tensor cores.
     pub tensor_core_flops: u64,
     /// Calls of ops left to XLA, by name, in order of the name.
+    #[serde(serialize_with = "as_map")]
     pub fallback_calls: Vec<(String, u64)>,
 }
 
@@ -40,5 +41,27 @@ impl Stats {
             Ok(i) => self.fallback_calls[i].1 += calls,
             Err(i) => self.fallback_calls.insert(i, (name.to_owned(), calls)),
         }
+    }
+}
+
+fn as_map<S: serde::Serializer>(calls: &[(String, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(calls.iter().map(|(name, n)| (name, n)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_add_up() {
+        let mut total = Stats::default();
+        for name in ["sort", "fft", "sort"] {
+            let mut worker = Stats { blocks: 1, ops: 10, ..Stats::default() };
+            worker.count_fallback(name);
+            total.merge(&worker);
+        }
+        assert_eq!((total.blocks, total.ops), (3, 30));
+        let json = serde_json::to_string(&total).unwrap();
+        assert!(json.ends_with(r#""fallback_calls":{"fft":1,"sort":2}}"#), "{json}");
     }
 }

@@ -138,6 +138,11 @@ pub enum BarrierRule {
     },
     /// A wait on a barrier that only the leader block tracks.
     NotLeader,
+    /// An arrival on the barrier of a block that has left its scope.
+    PeerEnded {
+        /// Row-major number of that block in the cluster.
+        block: usize,
+    },
     /// The scope of the barrier ended in the middle of a phase.
     PendingAtEnd {
         /// Arrivals so far.
@@ -168,6 +173,13 @@ pub enum Waiting {
         arrived: u32,
         /// Arrivals the phase needs.
         needed: u32,
+        /// Collective copies that not all blocks have issued.
+        incomplete: u32,
+    },
+    /// A barrier in the block beside it, whose scope that block has not entered.
+    Peer {
+        /// Which one.
+        barrier: BarrierName,
     },
     /// The other threads of its block, which have to enter the same scope.
     Scope {

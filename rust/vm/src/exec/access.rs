@@ -119,7 +119,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// The storage of a block's or thread's data.
-    fn storage(&self, base: Base) -> Option<TileId> {
+    pub(crate) fn storage(&self, base: Base) -> Option<TileId> {
         match base {
             Base::Global(_) => None,
             Base::Block { block, index } => {
@@ -200,7 +200,7 @@ impl<O: Observer> Ctx<'_, O> {
         self.worker.observer.on_access(at, window, kind, proxy)
     }
 
-    fn base_id(&self, base: Base) -> (BaseId, u32) {
+    pub(crate) fn base_id(&self, base: Base) -> (BaseId, u32) {
         let here = self.thread.block;
         match base {
             Base::Global(number) => (BaseId { space: Space::Gmem, number }, here),

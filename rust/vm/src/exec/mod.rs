@@ -1,3 +1,6 @@
 //! What each op does.
 
 pub(crate) mod access;
+mod copies;
+mod sync;
+mod tensor_core;

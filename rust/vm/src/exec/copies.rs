@@ -1,0 +1,226 @@
+//! Copies between GMEM and SMEM.
+
+use crate::code::Operand;
+use crate::machine::{Ctx, Flow, Result};
+use crate::memory::{Contents, RefVal};
+use crate::observer::{At, Engine, Observer, Operation};
+use crate::sync::BarrierKey;
+use crate::sync::mbarrier::peers;
+use crate::trap::{Access, TrapKind};
+use crate::units::{Load, Store, Transfer, rmw};
+use pallas_rs_core::DType;
+use pallas_rs_ir::options::AsyncCompletion;
+use pallas_rs_ir::{Collective, Elem, OobMode, Partition, RmwKind, SliceDim, Start};
+use smallvec::SmallVec;
+
+impl<O: Observer> Ctx<'_, O> {
+    /// Starts a TMA load, or a cp.async copy where there is no barrier.
+    pub(crate) fn copy_gmem_to_smem(
+        &mut self,
+        source: Operand,
+        target: Operand,
+        barrier: Option<Operand>,
+        predicate: Option<&Operand>,
+        oob: OobMode,
+        collective: Option<&Collective>,
+    ) -> Result {
+        self.drift()?;
+        if !self.predicate(predicate) {
+            return Ok(Flow::Next);
+        }
+        let dtype = self.element_type(source);
+        let key = barrier.map(|b| self.barrier_key(b)).transpose()?;
+        self.check_copy(source, target, oob)?;
+        let share = match collective {
+            Some(c) => self.share(c, source, target),
+            None => Share::default(),
+        };
+        let (from, to) = (share.part.as_ref().unwrap_or(self.view(source)), self.view(target));
+        let transfer = Transfer::new(from, to);
+        let rest = (!from.is_full()).then(|| {
+            let contents = match oob {
+                OobMode::Zeros | OobMode::PromiseInBounds => Contents::Zero,
+                OobMode::Undefined => self.call.unwritten,
+            };
+            Box::new((to.clone(), contents))
+        });
+        let at = self.at();
+        let ticket = self.cluster.engines.ticket();
+        let Share { peers, arrives, .. } = share;
+        let mut load =
+            Load { transfer, rest, dtype, barrier: key, arrives, peers, ordinal: 0, at, ticket };
+        if O::WATCHES {
+            self.issue_load(&load)?;
+        }
+        let Some(key) = key else {
+            self.thread.queues.copies.push(load);
+            self.thread.queues.copies.commit();
+            if self.cluster.engines.completion == AsyncCompletion::Eager {
+                return self.wait_gmem_to_smem(0);
+            }
+            return Ok(Flow::Next);
+        };
+        let index = key.index as usize;
+        if !load.peers.is_empty() {
+            load.ordinal = self.barriers(key).count_collective(index);
+        }
+        if load.arrives {
+            self.expect(key)?;
+        }
+        self.cluster.engines.loads.push_back(load);
+        if self.cluster.engines.completion == AsyncCompletion::Eager {
+            self.complete_all()?;
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Starts a TMA store or reduction.
+    pub(crate) fn copy_smem_to_gmem(
+        &mut self,
+        source: Operand,
+        target: Operand,
+        predicate: Option<&Operand>,
+        reduction: Option<RmwKind>,
+        commit: bool,
+    ) -> Result {
+        self.drift()?;
+        if self.predicate(predicate) {
+            let dtype = self.element_type(source);
+            if let Some(kind) = reduction.filter(|&kind| !rmw::supports(kind, dtype)) {
+                let what = format!("a TMA reduction {kind:?} of {dtype}");
+                return Err(TrapKind::Unsupported { what }.into());
+            }
+            let (from, to) = (self.view(source), self.view(target));
+            self.check_inside(from, Access::CopyInSmem)?;
+            if to.escape.is_some_and(|e| e.start < 0) {
+                return Err(self.out_of_bounds(to, Access::TmaStore));
+            }
+            if let Some(transfer) = Transfer::new(from, to) {
+                let ticket = self.cluster.engines.ticket();
+                let store = Store { transfer, dtype, reduction, captured: None, ticket };
+                if O::WATCHES {
+                    self.issue_store(&store)?;
+                }
+                self.thread.queues.stores.push(store);
+            }
+        }
+        if commit {
+            self.thread.queues.stores.commit();
+            if O::WATCHES {
+                let at = self.at();
+                self.worker.observer.on_commit_group(at);
+            }
+        }
+        if self.cluster.engines.completion == AsyncCompletion::Eager {
+            while let Some(store) = self.thread.queues.stores.pop_any() {
+                self.perform_store(store);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Element type behind a ref of numbers.
+    pub(super) fn element_type(&self, operand: Operand) -> DType {
+        match self.call.code.ref_type(operand).elem {
+            Elem::Data(dtype) => dtype,
+            Elem::Barrier | Elem::Semaphore => unreachable!("the verifier saw numbers"),
+        }
+    }
+
+    fn check_copy(&self, source: Operand, target: Operand, oob: OobMode) -> Result<()> {
+        self.check_inside(self.view(target), Access::CopyInSmem)?;
+        let from = self.view(source);
+        if oob == OobMode::PromiseInBounds && from.escape.is_some() {
+            return Err(self.out_of_bounds(from, Access::TmaLoad));
+        }
+        Ok(())
+    }
+
+    /// This block's part in a collective load.
+    fn share(&self, collective: &Collective, source: Operand, target: Operand) -> Share {
+        let cluster = &self.call.code.program.cluster;
+        let peers = peers(self.thread.block as usize, &collective.axes, cluster);
+        let rank = peers.iter().position(|&b| b == self.thread.block).expect("a block is its own peer");
+        let leads = rank == 0;
+        match collective.partition {
+            Partition::Multicast => Share { part: None, peers, arrives: true },
+            Partition::Replicated => Share { part: None, peers, arrives: leads },
+            Partition::Partitioned(axis) => {
+                let (from, to) = (self.view(source), self.view(target));
+                let dims: SmallVec<[SliceDim; 4]> = from
+                    .dims
+                    .iter()
+                    .zip(&to.dims)
+                    .enumerate()
+                    .map(|(d, (all, mine))| {
+                        let (start, size) =
+                            if d == axis { (rank as i64 * mine.size, mine.size) } else { (0, all.size) };
+                        SliceDim::Slice { start: Start::Static(start), size: size as usize, stride: 1 }
+                    })
+                    .collect();
+                Share { part: Some(from.slice(&dims, [])), peers, arrives: leads }
+            }
+        }
+    }
+
+    /// Announces the arrival of a copy.
+    fn expect(&mut self, key: BarrierKey) -> Result<()> {
+        let index = key.index as usize;
+        let mut outcome = self.barriers(key).expect(index);
+        if outcome.is_err()
+            && self.cluster.engines.completion == AsyncCompletion::Random
+            && self.land_one(key)?
+        {
+            outcome = self.barriers(key).expect(index);
+        }
+        outcome.map_err(|rule| self.broken(key, rule))
+    }
+
+    fn issue_load(&mut self, load: &Load) -> Result<()> {
+        let Some(transfer) = &load.transfer else { return Ok(()) };
+        let engine = if load.barrier.is_some() { Engine::TmaLoad } else { Engine::CpAsync };
+        let barrier = load.barrier.filter(|_| load.arrives);
+        self.issue_transfer(load.at, engine, load.ticket, transfer, load.dtype, barrier, false)
+    }
+
+    fn issue_store(&mut self, store: &Store) -> Result<()> {
+        let (at, accumulates) = (self.at(), store.reduction.is_some());
+        self.issue_transfer(at, Engine::TmaStore, store.ticket, &store.transfer, store.dtype, None, accumulates)
+    }
+
+    fn issue_transfer(
+        &mut self,
+        at: At,
+        engine: Engine,
+        ticket: u64,
+        transfer: &Transfer,
+        dtype: DType,
+        barrier: Option<BarrierKey>,
+        accumulates: bool,
+    ) -> Result<()> {
+        let shape: SmallVec<[usize; 4]> = transfer.shape.iter().map(|&n| n as usize).collect();
+        let reads = [self.window(&transfer.from, &shape, dtype.size())];
+        let writes = [self.window(&transfer.to, &shape, dtype.size())];
+        let barrier = barrier.map(BarrierKey::id);
+        let operation =
+            Operation { engine, ticket, reads: &reads, writes: &writes, accumulates, barrier };
+        self.worker.observer.on_issue(at, operation)
+    }
+}
+
+/// A block's part in a load.
+#[derive(Debug)]
+struct Share {
+    /// The part of the source it receives, if not all.
+    part: Option<RefVal>,
+    /// The blocks that take part; empty if it is alone.
+    peers: SmallVec<[u32; 8]>,
+    /// Whether its own barrier is arrived on.
+    arrives: bool,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share { part: None, peers: SmallVec::new(), arrives: true }
+    }
+}

@@ -1,0 +1,247 @@
+//! Watching a run.
+//!
+//! Everything that looks at accesses and synchronisation without changing them is an [`Observer`].
+//! The machine is generic over it, so that [`NoObserver`] is compiled away; two observers are one as
+//! a pair.
+
+use crate::trap::Trap;
+use pallas_rs_ir::{Space, SpanId};
+
+/// A thread, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadId {
+    /// Row-major number of its cluster in the grid.
+    pub cluster: u64,
+    /// Row-major number of its block in the cluster.
+    pub block: u32,
+    /// Index in the block.
+    pub thread: u32,
+}
+
+/// Where a thread stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The source line of its instruction.
+    pub span: SpanId,
+}
+
+/// An allocation, by number: within the call for GMEM, else within its block or thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BaseId {
+    /// Memory space.
+    pub space: Space,
+    /// Number.
+    pub number: u32,
+}
+
+/// The elements an access touches.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    /// Allocation.
+    pub base: BaseId,
+    /// The block it belongs to when that is not the accessing thread's.
+    pub block: u32,
+    /// First element, counted from the start of the allocation.
+    pub offset: i64,
+    /// Elements per dimension.
+    pub sizes: &'a [usize],
+    /// Elements from one index to the next, per dimension.
+    pub strides: &'a [i64],
+    /// Bytes of an element.
+    pub elem_size: usize,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Reads and writes each element in one indivisible step.
+    Atomic,
+}
+
+/// On whose behalf an access is made. Fences order one proxy's accesses with the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proxy {
+    /// Loads and stores of threads.
+    Generic,
+    /// TMA and tensor cores.
+    Async,
+}
+
+/// A barrier of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BarrierId {
+    /// Row-major number of the block in the cluster.
+    pub block: u32,
+    /// Allocation.
+    pub base: u32,
+    /// Row-major index in it.
+    pub index: u32,
+}
+
+/// An engine that works beside the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// Copies from GMEM to SMEM that arrive on a barrier.
+    TmaLoad,
+    /// Copies from SMEM to GMEM.
+    TmaStore,
+    /// Copies from GMEM to SMEM that a thread waits for.
+    CpAsync,
+    /// Tensor core products of a warpgroup.
+    Wgmma,
+}
+
+/// What an engine was asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// Which engine.
+    pub engine: Engine,
+    /// Unique among the operations of a cluster.
+    pub ticket: u64,
+    /// What it will read.
+    pub reads: &'a [Window<'a>],
+    /// What it will write.
+    pub writes: &'a [Window<'a>],
+    /// Whether it reads what it writes, element by element.
+    pub accumulates: bool,
+    /// The barrier it will arrive on.
+    pub barrier: Option<BarrierId>,
+}
+
+/// Watches a run. Every method does nothing unless overridden; an error stops the run.
+#[allow(unused_variables, reason = "the names say what an observer may look at")]
+pub trait Observer {
+    /// Whether anything is watched: where it is not, the machine need not describe accesses.
+    const WATCHES: bool = true;
+
+    /// A block starts.
+    fn on_block_start(&mut self, cluster: u64, block: u32) {}
+
+    /// All threads of a block have ended.
+    fn on_block_end(&mut self, cluster: u64, block: u32) {}
+
+    /// An access of a thread to memory. Those of engines are part of [`Observer::on_issue`].
+    fn on_access(
+        &mut self,
+        at: At,
+        window: Window<'_>,
+        kind: AccessKind,
+        proxy: Proxy,
+    ) -> Result<(), Box<Trap>> {
+        Ok(())
+    }
+
+    /// An arrival; `completes` says whether it was the last one of phase `phase`.
+    fn on_arrive(
+        &mut self,
+        at: At,
+        barrier: BarrierId,
+        phase: u64,
+        completes: bool,
+    ) -> Result<(), Box<Trap>> {
+        Ok(())
+    }
+
+    /// A thread has observed that phase `phase` is complete.
+    fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
+        Ok(())
+    }
+
+    /// A thread has made its SMEM accesses visible to the async proxy.
+    fn on_fence(&mut self, at: At) {}
+
+    /// An operation was handed to an engine.
+    fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
+        Ok(())
+    }
+
+    /// An engine has performed an operation of a cluster.
+    fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {}
+
+    /// A thread has closed a group of its TMA stores.
+    fn on_commit_group(&mut self, at: At) {}
+
+    /// A thread knows that all but the last `pending` groups it gave to `engine` are complete
+    /// (`read_only`: that their sources have been read).
+    fn on_group_wait(&mut self, at: At, engine: Engine, pending: u32, read_only: bool) {}
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    const WATCHES: bool = false;
+}
+
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const WATCHES: bool = A::WATCHES || B::WATCHES;
+
+    fn on_block_start(&mut self, cluster: u64, block: u32) {
+        self.0.on_block_start(cluster, block);
+        self.1.on_block_start(cluster, block);
+    }
+
+    fn on_block_end(&mut self, cluster: u64, block: u32) {
+        self.0.on_block_end(cluster, block);
+        self.1.on_block_end(cluster, block);
+    }
+
+    fn on_access(
+        &mut self,
+        at: At,
+        window: Window<'_>,
+        kind: AccessKind,
+        proxy: Proxy,
+    ) -> Result<(), Box<Trap>> {
+        self.0.on_access(at, window, kind, proxy)?;
+        self.1.on_access(at, window, kind, proxy)
+    }
+
+    fn on_arrive(
+        &mut self,
+        at: At,
+        barrier: BarrierId,
+        phase: u64,
+        completes: bool,
+    ) -> Result<(), Box<Trap>> {
+        self.0.on_arrive(at, barrier, phase, completes)?;
+        self.1.on_arrive(at, barrier, phase, completes)
+    }
+
+    fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
+        self.0.on_wait(at, barrier, phase)?;
+        self.1.on_wait(at, barrier, phase)
+    }
+
+    fn on_fence(&mut self, at: At) {
+        self.0.on_fence(at);
+        self.1.on_fence(at);
+    }
+
+    fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
+        self.0.on_issue(at, operation)?;
+        self.1.on_issue(at, operation)
+    }
+
+    fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {
+        self.0.on_complete(cluster, engine, ticket);
+        self.1.on_complete(cluster, engine, ticket);
+    }
+
+    fn on_commit_group(&mut self, at: At) {
+        self.0.on_commit_group(at);
+        self.1.on_commit_group(at);
+    }
+
+    fn on_group_wait(&mut self, at: At, engine: Engine, pending: u32, read_only: bool) {
+        self.0.on_group_wait(at, engine, pending, read_only);
+        self.1.on_group_wait(at, engine, pending, read_only);
+    }
+}

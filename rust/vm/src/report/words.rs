@@ -1,0 +1,343 @@
+//! What each trap is called and how it is explained.
+
+use super::{Source, ThreadLine, source as source_of};
+use crate::trap::{
+    Access, BarrierName, BarrierRule, Deadlock, Extent, GridFault, Limit, Place, TrapKind, Waiting, Who,
+};
+use pallas_rs_ir::{Program, Space};
+
+/// Rows of a deadlock that are written out.
+const MAX_ROWS: usize = 24;
+
+/// The words for one trap.
+#[derive(Debug)]
+pub(super) struct Words {
+    pub(super) class: &'static str,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    pub(super) threads: Vec<ThreadLine>,
+    pub(super) missing: Option<String>,
+    pub(super) hint: Option<String>,
+}
+
+impl Words {
+    fn new(class: &'static str, code: &'static str, message: impl Into<String>) -> Words {
+        let (threads, message) = (Vec::new(), message.into());
+        Words { class, code, message, threads, missing: None, hint: None }
+    }
+
+    fn missing(mut self, text: impl Into<String>) -> Words {
+        self.missing = Some(text.into());
+        self
+    }
+
+    fn hint(mut self, text: impl Into<String>) -> Words {
+        self.hint = Some(text.into());
+        self
+    }
+}
+
+pub(super) fn of(program: &Program, kind: &TrapKind) -> Words {
+    match kind {
+        TrapKind::OutOfBounds { access, place } => out_of_bounds(*access, place),
+        TrapKind::InvalidGrid { axis, name, value, fault } => {
+            let name = name.as_ref().map_or(String::new(), |n| format!(" (`{n}`)"));
+            let what = match fault {
+                GridFault::Negative => "a grid has no negative bounds",
+                GridFault::TooLarge => "the grid has more points than can be counted",
+            };
+            let message = format!("grid dimension {axis}{name} is {value}: {what}");
+            Words::new("InvalidGridError", "PRS-I7", message)
+        }
+        TrapKind::Deadlock(deadlock) => deadlocked(program, deadlock),
+        TrapKind::Barrier { barrier, rule } => broken_rule(&barrier_name(barrier), rule),
+        TrapKind::Uninitialized { place } => {
+            let message = format!("`{}` is read before it is written", place.name);
+            Words::new("UninitializedReadError", "PRS-G1", message)
+                .missing(format!("a write to {}", place_box(place)))
+        }
+        TrapKind::Resource { limit, needed, available, target } => {
+            resource(*limit, *needed, *available, target)
+        }
+        TrapKind::DivisionByZero { remainder } => {
+            let what = if *remainder { "an integer remainder by zero" } else { "an integer division by zero" };
+            Words::new("ArithmeticFaultError", "PRS-J2", what)
+                .hint("a GPU gives no defined value here: guard the divisor, or divide floats")
+        }
+        TrapKind::Check { message } => {
+            Words::new("KernelError", "PRS-CHECK", format!("a check in the kernel failed: {message}"))
+        }
+        TrapKind::Host { call, message } => {
+            Words::new("KernelError", "PRS-HOST", format!("`{call}` failed: {message}"))
+        }
+        TrapKind::StepLimit { limit } => {
+            Words::new("DeadlockError", "PRS-E2", format!("the run did not end within {limit} steps"))
+                .hint("look for a loop whose condition never becomes false, or raise `max_steps`")
+        }
+        TrapKind::Interrupted => {
+            Words::new("KernelError", "PRS-INTERRUPTED", "the run was interrupted")
+        }
+        TrapKind::Unsupported { what } => {
+            Words::new("UnsupportedError", "PRS-UNSUPPORTED", format!("{what} is not supported"))
+        }
+        TrapKind::Internal { message } => {
+            Words::new("InternalError", "PRS-BUG", format!("a bug in pallas_rs: {message}"))
+                .hint("please report it, with the kernel if you can")
+        }
+    }
+}
+
+fn out_of_bounds(access: Access, place: &Place) -> Words {
+    let (code, what) = match access {
+        Access::Read => ("PRS-H1", "a read"),
+        Access::Write => ("PRS-H1", "a write"),
+        Access::ReadWrite => ("PRS-H1", "a swap"),
+        Access::Atomic => ("PRS-H1", "an atomic operation"),
+        Access::TmaLoad => ("PRS-H6", "a TMA load that promised to stay in bounds"),
+        Access::TmaStore => ("PRS-H5", "a TMA store that starts before its array"),
+        Access::CopyInSmem => ("PRS-H1", "a copy"),
+        Access::TensorCore => ("PRS-H1", "an operand of a tensor core instruction"),
+        Access::Barrier => ("PRS-D11", "a barrier index"),
+        Access::Block => ("PRS-H1", "the block selected by an index map"),
+    };
+    let how = place.escapes_at().map_or(String::new(), |d| {
+        let dimension = if place.shape.len() > 1 { format!("dimension {d} of ") } else { String::new() };
+        format!(" at {} of {dimension}size {}", extent(&place.window[d]), place.shape[d])
+    });
+    let class = if access == Access::Barrier { "BarrierError" } else { "OutOfBoundsError" };
+    let words = Words::new(class, code, format!("{what} leaves `{}`{how}", place.name));
+    match access {
+        Access::Read | Access::Write | Access::ReadWrite | Access::Atomic => words.hint(
+            "mask the access, or guard it with `pl.when`; only TMA copies may reach past an array",
+        ),
+        Access::TmaLoad => {
+            words.hint("drop `oob_mode=PROMISE_IN_BOUNDS`, and the part outside reads as zeros")
+        }
+        Access::TmaStore => words.hint("a TMA store drops what lies behind the array, not before it"),
+        Access::Barrier => words.hint("JAX clamps a barrier index; hardware would take another barrier"),
+        Access::CopyInSmem | Access::TensorCore => {
+            words.hint("SMEM is no array of the device: every element of the window has to exist")
+        }
+        Access::Block => words.hint("every block has to begin inside its array; a ragged last one may"),
+    }
+}
+
+fn resource(limit: Limit, needed: u64, available: u64, target: &str) -> Words {
+    let (code, what, unit) = match limit {
+        Limit::Smem => ("PRS-I1", "SMEM of a block", " bytes"),
+        Limit::Tmem => ("PRS-I2", "TMEM of a block", " columns"),
+        Limit::Barriers => ("PRS-I5", "barriers of a block", ""),
+        Limit::Threads => ("PRS-I6", "threads of a block", ""),
+        Limit::ClusterBlocks => ("PRS-I7", "blocks of a cluster", ""),
+        Limit::Memory => ("PRS-MEMORY", "memory of this machine", " bytes"),
+    };
+    let message = format!("the kernel needs {needed}{unit} of the {what}; {target} has {available}{unit}");
+    let words = Words::new("ResourceError", code, message);
+    if limit == Limit::Memory { words } else { words.hint("`limits=\"ignore\"` runs it all the same") }
+}
+
+fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
+    let error = |code, message: String| Words::new("BarrierError", code, message);
+    match *rule {
+        BarrierRule::Unobserved { phase } => error(
+            "PRS-D1",
+            format!(
+                "phase {phase} of {name} completed, but no thread had observed phase {}",
+                phase - 1
+            ),
+        )
+        .missing(format!("a wait on {name} before the arrivals of its phase {phase}"))
+        .hint("hardware tells two phases apart by one bit: a later wait would take one for the other"),
+        BarrierRule::Missed { thread, observed, phase } => error(
+            "PRS-D2",
+            format!(
+                "phase {phase} of {name} completed, but thread {thread} of the block has only \
+                 observed {}",
+                phases(observed)
+            ),
+        )
+        .missing(format!("a wait of thread {thread} on phase {observed} of {name}"))
+        .hint("a thread that waits on a barrier has to wait for each of its phases"),
+        BarrierRule::Late { awaited, completed, first: true } => error(
+            "PRS-D3",
+            format!(
+                "a thread waits on {name} for the first time, for phase {awaited}, when \
+                 {} are complete already",
+                phases(completed)
+            ),
+        )
+        .hint("a thread that waits on a barrier has to wait for each of its phases"),
+        BarrierRule::Late { awaited, completed, first: false } => error(
+            "PRS-D3",
+            format!(
+                "a thread waits for phase {awaited} of {name} when {} are complete already",
+                phases(completed)
+            ),
+        )
+        .hint("hardware would block here, or pass because of the wrong phase"),
+        BarrierRule::TooManyArrivals { arrived, in_flight, needed } => {
+            let copies = match in_flight {
+                0 => String::new(),
+                1 => " and 1 copy in flight".to_owned(),
+                n => format!(" and {n} copies in flight"),
+            };
+            error(
+                "PRS-D4",
+                format!(
+                    "one arrival too many on {name}: a phase needs {needed}, and there are \
+                     {arrived}{copies}"
+                ),
+            )
+            .missing(format!("a wait on {name} before this arrival, or a larger `num_arrivals`"))
+            .hint("a TMA load counts as one arrival, however many bytes it moves")
+        }
+        BarrierRule::NotLeader => error(
+            "PRS-D6",
+            format!("a block that is not the leader waits on {name}, which only the leader tracks"),
+        ),
+        BarrierRule::PeerEnded { block } => error(
+            "PRS-D14",
+            format!("an arrival on {name} of block {block} of the cluster, which has left its scope"),
+        )
+        .missing(format!("a last wait of block {block} that keeps it alive")),
+        BarrierRule::PendingAtEnd { arrived, needed } => error(
+            "PRS-D8",
+            format!("the scope of {name} ends in the middle of a phase: {arrived} of {needed} arrivals"),
+        )
+        .missing(format!("{} more arrivals, or fewer before", needed - arrived)),
+        BarrierRule::Reused { observed, completed } => error(
+            "PRS-D8",
+            format!(
+                "a thread allocates barriers after leaving {name} with {} of {} observed",
+                phases(observed),
+                completed
+            ),
+        )
+        .missing(format!("a wait on {name} for phase {observed} before its scope ends"))
+        .hint("hardware may hand out the same barrier again, in the middle of its phases"),
+    }
+}
+
+fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
+    let waiting = deadlock.rows.iter().filter(|r| r.waiting != Waiting::Exited).count();
+    let message = match waiting {
+        1 => "one thread waits for something that nobody is left to do".to_owned(),
+        n => format!("{n} threads wait for each other, or for something that nobody is left to do"),
+    };
+    let mut words = Words::new("DeadlockError", "PRS-E1", message);
+    let mut missing: Vec<String> = Vec::new();
+    for row in deadlock.rows.iter().take(MAX_ROWS) {
+        let state = match &row.waiting {
+            Waiting::Barrier { barrier, phase, arrived, needed, incomplete } => {
+                let name = barrier_name(barrier);
+                let lack = needed.saturating_sub(*arrived);
+                let text = format!("{lack} of {needed} {} on {name}", plural(*needed, "arrival"));
+                if !missing.contains(&text) {
+                    missing.push(text);
+                }
+                let copies = match incomplete {
+                    0 => String::new(),
+                    n => format!("; {n} collective {} not issued by every block", plural_copies(*n)),
+                };
+                format!("waits on {name} for phase {phase} ({arrived} of {needed} arrivals{copies})")
+            }
+            Waiting::Peer { barrier } => {
+                let name = barrier_name(barrier);
+                format!("arrives on {name} of another block, which has not entered that scope")
+            }
+            Waiting::Scope { arrived, needed } => {
+                format!("waits for the other threads of its block to enter a scope ({arrived} of {needed})")
+            }
+            Waiting::Exited => "has ended".to_owned(),
+        };
+        let source = row.span.and_then(|span| source_of(program, span));
+        words.threads.push(ThreadLine { who: row.who.clone(), source, state });
+    }
+    if let Some(more) = deadlock.rows.len().checked_sub(MAX_ROWS).filter(|&n| n > 0) {
+        words.hint = Some(format!("{more} more threads of these clusters are not listed"));
+    }
+    if !missing.is_empty() {
+        words.missing = Some(missing.join(", "));
+    }
+    words
+}
+
+fn phases(n: u64) -> String {
+    format!("{n} {}", plural(n as u32, "phase"))
+}
+
+fn plural_copies(n: u32) -> &'static str {
+    if n == 1 { "copy" } else { "copies" }
+}
+
+fn plural(n: u32, word: &str) -> String {
+    if n == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+fn tuple<T: std::fmt::Display>(items: &[T]) -> String {
+    match items {
+        [one] => format!("({one},)"),
+        many => format!("({})", many.iter().map(T::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// A thread.
+pub(super) fn who(who: &Who) -> String {
+    let mut parts = Vec::new();
+    if !who.point.is_empty() {
+        parts.push(format!("grid point {}", tuple(&who.point)));
+    }
+    if !who.block.is_empty() {
+        parts.push(format!("block {}", tuple(&who.block)));
+    }
+    if let Some(thread) = who.thread {
+        parts.push(format!("thread {thread}"));
+    }
+    if parts.is_empty() { "the only thread".to_owned() } else { parts.join(", ") }
+}
+
+/// A source line.
+pub(super) fn source(source: &Source) -> String {
+    let mut text = format!("{}:{}", source.file, source.line);
+    if !source.function.is_empty() {
+        text += &format!(" in {}", source.function);
+    }
+    if let Some(via) = &source.via {
+        text += &format!(" (through {via})");
+    }
+    text
+}
+
+fn barrier_name(barrier: &BarrierName) -> String {
+    let index: String = barrier.index.iter().map(|i| format!("[{i}]")).collect();
+    format!("`{}{index}`", barrier.name)
+}
+
+fn extent(e: &Extent) -> String {
+    match (e.size, e.stride) {
+        (1, _) => e.start.to_string(),
+        (n, 1) => format!("{}:{}", e.start, e.start + n as i64),
+        (n, stride) => format!("{}:{}:{stride}", e.start, e.start + (n as i64 - 1) * stride + 1),
+    }
+}
+
+fn place_box(place: &Place) -> String {
+    let window: Vec<String> = place.window.iter().map(extent).collect();
+    match window.as_slice() {
+        [] => format!("`{}`", place.name),
+        window => format!("`{}[{}]`", place.name, window.join(", ")),
+    }
+}
+
+/// A box of an array, and the array.
+pub(super) fn place(place: &Place) -> String {
+    let what = place.dtype.map_or("barrier", |d| d.name());
+    let shape: Vec<String> = place.shape.iter().map(ToString::to_string).collect();
+    let space = match place.space {
+        Space::Gmem => "GMEM",
+        Space::Smem => "SMEM",
+        Space::Tmem => "TMEM",
+        Space::Regs => "registers",
+    };
+    format!("{} of {what}[{}] in {space}", place_box(place), shape.join(","))
+}

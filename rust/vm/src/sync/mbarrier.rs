@@ -1,0 +1,364 @@
+//! mbarriers: phases, arrivals, and who has seen which phase.
+//!
+//! Hardware tells phases apart by one bit, so it only works for a kernel in which every thread that
+//! waits observes every phase, and nobody arrives in a phase before somebody has observed the one
+//! before. Here phases are counted, and leaving those rules is an error instead of luck.
+
+use crate::trap::BarrierRule;
+use smallvec::SmallVec;
+
+/// One barrier of one block.
+#[derive(Clone, Debug)]
+pub(crate) struct Barrier {
+    /// Number of complete phases; also the index of the phase in progress.
+    phase: u64,
+    arrived: u32,
+    needed: u32,
+    /// Copies issued and not landed, each of which is one arrival of the phase in progress.
+    in_flight: u32,
+    /// Number of phases that some thread has observed.
+    observed: u64,
+    /// Collective copies that this block has ever issued with this barrier.
+    collectives: u64,
+}
+
+/// One barrier of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BarrierKey {
+    /// Row-major number of its block in the cluster.
+    pub(crate) block: u32,
+    /// Its allocation within the block.
+    pub(crate) alloc: u32,
+    /// Row-major index within the allocation.
+    pub(crate) index: u32,
+}
+
+/// The barriers of one allocation, in one block.
+#[derive(Clone, Debug)]
+pub(crate) struct Barriers {
+    barriers: Box<[Barrier]>,
+    /// Phases observed, by barrier and thread. 0 also stands for a thread that never waited.
+    seen: Box<[u64]>,
+    threads: usize,
+}
+
+impl Barriers {
+    /// `count` barriers that need `needed` arrivals a phase, for a block of `threads` threads.
+    pub(crate) fn new(count: usize, needed: u32, threads: usize) -> Self {
+        let barrier = Barrier {
+            phase: 0,
+            arrived: 0,
+            needed,
+            in_flight: 0,
+            observed: 0,
+            collectives: 0,
+        };
+        Barriers {
+            barriers: vec![barrier; count].into(),
+            seen: vec![0; count * threads].into(),
+            threads,
+        }
+    }
+
+    /// Number of barriers.
+    pub(crate) fn len(&self) -> usize {
+        self.barriers.len()
+    }
+
+    /// The barrier at a row-major index.
+    pub(crate) fn get(&self, index: usize) -> &Barrier {
+        &self.barriers[index]
+    }
+
+    /// This block issued a collective copy with this barrier. Which one of its kind it is: the
+    /// blocks of a cluster issue the same ones in the same order.
+    pub(crate) fn count_collective(&mut self, index: usize) -> u64 {
+        let barrier = &mut self.barriers[index];
+        barrier.collectives += 1;
+        barrier.collectives - 1
+    }
+
+    /// Number of phases a thread has observed.
+    pub(crate) fn seen(&self, index: usize, thread: usize) -> u64 {
+        self.seen[index * self.threads + thread]
+    }
+
+    /// One arrival. Whether it completed the phase.
+    #[inline]
+    pub(crate) fn arrive(&mut self, index: usize) -> Result<bool, BarrierRule> {
+        let barrier = &mut self.barriers[index];
+        if barrier.arrived + barrier.in_flight >= barrier.needed {
+            return Err(barrier.too_many());
+        }
+        self.count_arrival(index)
+    }
+
+    /// A copy was issued whose completion arrives here.
+    #[inline]
+    pub(crate) fn expect(&mut self, index: usize) -> Result<(), BarrierRule> {
+        let barrier = &mut self.barriers[index];
+        if barrier.arrived + barrier.in_flight >= barrier.needed {
+            return Err(barrier.too_many());
+        }
+        barrier.in_flight += 1;
+        Ok(())
+    }
+
+    /// A copy announced by [`Barriers::expect`] has landed. Whether it completed the phase.
+    #[inline]
+    pub(crate) fn land(&mut self, index: usize) -> Result<bool, BarrierRule> {
+        self.barriers[index].in_flight -= 1;
+        self.count_arrival(index)
+    }
+
+    #[inline]
+    fn count_arrival(&mut self, index: usize) -> Result<bool, BarrierRule> {
+        let barrier = &mut self.barriers[index];
+        barrier.arrived += 1;
+        if barrier.arrived < barrier.needed {
+            return Ok(false);
+        }
+        if barrier.observed < barrier.phase {
+            return Err(BarrierRule::Unobserved { phase: barrier.phase });
+        }
+        barrier.arrived = 0;
+        barrier.phase += 1;
+        let completed = barrier.phase;
+        let seen = &self.seen[index * self.threads..][..self.threads];
+        match seen.iter().position(|&n| n != 0 && n + 2 < completed) {
+            Some(thread) => {
+                Err(BarrierRule::Missed { thread, observed: seen[thread], phase: completed - 1 })
+            }
+            None => Ok(true),
+        }
+    }
+
+    /// Whether the next phase that `thread` has not observed is complete; if so it counts as
+    /// observed.
+    #[inline]
+    pub(crate) fn observe(&mut self, index: usize, thread: usize) -> Result<bool, BarrierRule> {
+        let barrier = &mut self.barriers[index];
+        let seen = &mut self.seen[index * self.threads + thread];
+        if *seen == barrier.phase {
+            return Ok(false);
+        }
+        if *seen + 1 != barrier.phase {
+            return Err(BarrierRule::Late {
+                awaited: *seen,
+                completed: barrier.phase,
+                first: *seen == 0,
+            });
+        }
+        *seen += 1;
+        barrier.observed = *seen;
+        Ok(true)
+    }
+
+    /// The first barrier that ends in the middle of a phase.
+    pub(crate) fn check_end(&self) -> Option<(usize, BarrierRule)> {
+        self.barriers.iter().enumerate().find_map(|(index, b)| {
+            (b.arrived > 0).then_some((
+                index,
+                BarrierRule::PendingAtEnd { arrived: b.arrived, needed: b.needed },
+            ))
+        })
+    }
+
+    /// The first barrier that `thread` waited on but whose last phases it has not observed. The next
+    /// barrier the thread allocates may be the same one to hardware.
+    pub(crate) fn unobserved_by(&self, thread: usize) -> Option<(usize, BarrierRule)> {
+        (0..self.len()).find_map(|index| {
+            let (observed, completed) = (self.seen(index, thread), self.barriers[index].phase);
+            (observed != 0 && observed < completed)
+                .then_some((index, BarrierRule::Reused { observed, completed }))
+        })
+    }
+}
+
+impl Barrier {
+    /// Arrivals of the phase in progress.
+    pub(crate) fn arrived(&self) -> u32 {
+        self.arrived
+    }
+
+    /// Arrivals a phase needs.
+    pub(crate) fn needed(&self) -> u32 {
+        self.needed
+    }
+
+    /// Number of complete phases.
+    pub(crate) fn phase(&self) -> u64 {
+        self.phase
+    }
+
+    /// Copies that have been issued and have not landed.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Collective copies that the block has issued with this barrier.
+    pub(crate) fn collectives(&self) -> u64 {
+        self.collectives
+    }
+
+    fn too_many(&self) -> BarrierRule {
+        BarrierRule::TooManyArrivals {
+            arrived: self.arrived,
+            in_flight: self.in_flight,
+            needed: self.needed,
+        }
+    }
+}
+
+/// Arrivals that complete a phase of a cluster barrier: each block's own, and those of the blocks
+/// that differ from it along one collective axis. `axes` lists the cluster dimensions of each axis.
+pub(crate) fn cluster_arrivals(arrivals: u32, axes: &[Vec<usize>], cluster: &[usize]) -> u32 {
+    let peers: usize = axes.iter().map(|axis| axis_size(axis, cluster) - 1).sum();
+    arrivals * (1 + peers as u32)
+}
+
+/// Blocks along a composite axis.
+pub(crate) fn axis_size(axis: &[usize], cluster: &[usize]) -> usize {
+    axis.iter().map(|&d| cluster[d]).product()
+}
+
+/// The blocks of a cluster, by row-major number, that an arrival by block `from` reaches: those that
+/// differ from it in at most one collective axis. With `leader_tracked` only the first block along
+/// the axis.
+pub(crate) fn arrival_targets(
+    from: usize,
+    axes: &[Vec<usize>],
+    cluster: &[usize],
+    leader_tracked: bool,
+) -> SmallVec<[u32; 8]> {
+    let here = coordinates(from, cluster);
+    let collective = |d: usize| axes.iter().any(|axis| axis.contains(&d));
+    let reaches = |to: usize| {
+        let there = coordinates(to, cluster);
+        let differs = |axis: &Vec<usize>| axis.iter().any(|&d| here[d] != there[d]);
+        (0..cluster.len()).all(|d| collective(d) || here[d] == there[d])
+            && if leader_tracked {
+                axes.iter().flatten().all(|&d| there[d] == 0)
+            } else {
+                axes.iter().filter(|axis| differs(axis)).count() <= 1
+            }
+    };
+    let blocks: usize = cluster.iter().product();
+    (0..blocks).filter(|&to| reaches(to)).map(|to| to as u32).collect()
+}
+
+/// The blocks that differ from block `from` in the dimensions `axes` alone, in order.
+pub(crate) fn peers(from: usize, axes: &[usize], cluster: &[usize]) -> SmallVec<[u32; 8]> {
+    let here = coordinates(from, cluster);
+    let blocks: usize = cluster.iter().product();
+    let is_peer = |to: &usize| {
+        let there = coordinates(*to, cluster);
+        (0..cluster.len()).all(|d| axes.contains(&d) || here[d] == there[d])
+    };
+    (0..blocks).filter(is_peer).map(|to| to as u32).collect()
+}
+
+/// Row-major coordinates of a block in its cluster.
+pub(crate) fn coordinates(mut block: usize, cluster: &[usize]) -> SmallVec<[usize; 4]> {
+    let mut at = SmallVec::from_elem(0, cluster.len());
+    for (x, &n) in at.iter_mut().zip(cluster).rev() {
+        *x = block % n;
+        block /= n;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_completes_with_its_last_arrival_and_is_seen_once_per_thread() {
+        let mut b = Barriers::new(2, 2, 2);
+        assert_eq!(b.observe(1, 0), Ok(false));
+        assert_eq!(b.arrive(1), Ok(false));
+        assert_eq!(b.arrive(1), Ok(true));
+        assert_eq!(b.observe(1, 0), Ok(true));
+        assert_eq!(b.observe(1, 0), Ok(false));
+        assert_eq!(b.observe(1, 1), Ok(true));
+        assert_eq!(b.observe(0, 1), Ok(false));
+    }
+
+    #[test]
+    fn a_phase_nobody_observed_may_not_be_followed_by_another() {
+        let mut b = Barriers::new(1, 1, 1);
+        assert_eq!(b.arrive(0), Ok(true));
+        assert_eq!(b.arrive(0), Err(BarrierRule::Unobserved { phase: 1 }));
+    }
+
+    #[test]
+    fn a_thread_that_skips_phases_is_noticed_when_it_waits_and_when_it_does_not() {
+        let mut b = Barriers::new(1, 1, 2);
+        for _ in 0..2 {
+            assert_eq!(b.arrive(0), Ok(true));
+            assert_eq!(b.observe(0, 0), Ok(true));
+        }
+        assert_eq!(
+            b.clone().observe(0, 1),
+            Err(BarrierRule::Late { awaited: 0, completed: 2, first: true })
+        );
+
+        let mut b = Barriers::new(1, 1, 2);
+        assert_eq!(b.arrive(0), Ok(true));
+        assert_eq!((b.observe(0, 0), b.observe(0, 1)), (Ok(true), Ok(true)));
+        for _ in 1..3 {
+            assert_eq!(b.arrive(0), Ok(true));
+            assert_eq!(b.observe(0, 0), Ok(true));
+        }
+        assert_eq!(
+            b.clone().observe(0, 1),
+            Err(BarrierRule::Late { awaited: 1, completed: 3, first: false })
+        );
+        assert_eq!(b.arrive(0), Err(BarrierRule::Missed { thread: 1, observed: 1, phase: 3 }));
+    }
+
+    #[test]
+    fn copies_in_flight_take_their_place_among_the_arrivals() {
+        let mut b = Barriers::new(1, 2, 1);
+        assert_eq!(b.expect(0), Ok(()));
+        assert_eq!(b.arrive(0), Ok(false));
+        let full = BarrierRule::TooManyArrivals { arrived: 1, in_flight: 1, needed: 2 };
+        assert_eq!(b.clone().arrive(0), Err(full));
+        assert_eq!(b.expect(0), Err(full));
+        assert_eq!(b.observe(0, 0), Ok(false));
+        assert_eq!(b.land(0), Ok(true));
+        assert_eq!(b.observe(0, 0), Ok(true));
+    }
+
+    #[test]
+    fn the_end_of_a_scope_wants_whole_phases() {
+        let mut b = Barriers::new(2, 2, 1);
+        assert_eq!(b.check_end(), None);
+        b.arrive(1).unwrap();
+        assert_eq!(b.check_end(), Some((1, BarrierRule::PendingAtEnd { arrived: 1, needed: 2 })));
+        b.arrive(1).unwrap();
+        assert_eq!(b.unobserved_by(0), None);
+        b.observe(1, 0).unwrap();
+        (0..2).for_each(|_| drop(b.arrive(1)));
+        assert_eq!(
+            b.unobserved_by(0),
+            Some((1, BarrierRule::Reused { observed: 1, completed: 2 }))
+        );
+    }
+
+    #[test]
+    fn a_cluster_arrival_reaches_the_cross_of_its_block() {
+        let cluster = [2, 3];
+        let axes = [vec![0], vec![1]];
+        assert_eq!(cluster_arrivals(1, &axes, &cluster), 4);
+        assert_eq!(arrival_targets(0, &axes, &cluster, false)[..], [0, 1, 2, 3]);
+        assert_eq!(arrival_targets(4, &axes, &cluster, false)[..], [1, 3, 4, 5]);
+        let composite = [vec![0, 1]];
+        assert_eq!(cluster_arrivals(2, &composite, &cluster), 12);
+        assert_eq!(arrival_targets(4, &composite, &cluster, false)[..], [0, 1, 2, 3, 4, 5]);
+        assert_eq!(arrival_targets(4, &[vec![1]], &cluster, false)[..], [3, 4, 5]);
+        assert_eq!(arrival_targets(5, &[vec![1]], &cluster, true)[..], [3]);
+        assert_eq!(peers(4, &[0], &cluster)[..], [1, 4]);
+        assert_eq!(peers(4, &[0, 1], &cluster).len(), 6);
+    }
+}

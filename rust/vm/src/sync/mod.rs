@@ -1,0 +1,63 @@
+//! Barriers, and queues of what is in flight.
+
+pub(crate) mod mbarrier;
+pub(crate) mod queues;
+
+pub(crate) use mbarrier::{BarrierKey, Barriers};
+
+use crate::units::{Load, Product, Store};
+use pallas_rs_core::SplitMix64;
+use pallas_rs_ir::options::AsyncCompletion;
+use queues::GroupQueue;
+use std::collections::VecDeque;
+
+/// What a thread has in flight.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadQueues {
+    /// TMA stores.
+    pub(crate) stores: GroupQueue<Store>,
+    /// cp.async copies, each a group.
+    pub(crate) copies: GroupQueue<Load>,
+    /// wgmma, each a group.
+    pub(crate) products: GroupQueue<Product>,
+}
+
+/// What the engines of a cluster have in flight, and when they complete it.
+#[derive(Debug)]
+pub(crate) struct Engines {
+    /// When operations complete.
+    pub(crate) completion: AsyncCompletion,
+    /// TMA loads, in the order of their issue.
+    pub(crate) loads: VecDeque<Load>,
+    rng: SplitMix64,
+    tickets: u64,
+}
+
+impl Default for Engines {
+    fn default() -> Self {
+        Engines::new(AsyncCompletion::Late, 0)
+    }
+}
+
+impl Engines {
+    /// Engines with nothing in flight. `seed` is that of the run and the cluster together.
+    pub(crate) fn new(completion: AsyncCompletion, seed: u64) -> Self {
+        Engines { completion, loads: VecDeque::new(), rng: SplitMix64::new(seed), tickets: 0 }
+    }
+
+    /// A number that no other operation of the cluster has.
+    pub(crate) fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    /// One draw in `n` is true.
+    pub(crate) fn draw(&mut self, n: u64) -> bool {
+        self.rng.below(n) == 0
+    }
+
+    /// A number below `n`.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.rng.below(n as u64) as usize
+    }
+}

@@ -1,0 +1,172 @@
+//! Copies between GMEM and SMEM: TMA loads and stores, cp.async.
+
+use super::rmw;
+use super::transfer::{Side, Transfer};
+use crate::machine::{Ctx, Result};
+use crate::memory::{Base, Contents, RefVal, TileId, area, fill};
+use crate::observer::{At, Engine, Observer};
+use crate::sync::BarrierKey;
+use pallas_rs_core::{DType, Operand};
+use pallas_rs_ir::RmwKind;
+use smallvec::SmallVec;
+
+/// A copy from GMEM to SMEM.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// What exists at its source; `None` if nothing does.
+    pub(crate) transfer: Option<Transfer>,
+    /// What the rest of its target becomes, where the source leaves its array.
+    pub(crate) rest: Option<Box<(RefVal, Contents)>>,
+    pub(crate) dtype: DType,
+    /// The barrier it was issued with.
+    pub(crate) barrier: Option<BarrierKey>,
+    /// Whether its completion arrives there: not so for the blocks that a leader tracks.
+    pub(crate) arrives: bool,
+    /// The blocks that issue it together, and which collective copy on this barrier it is. Empty
+    /// for a copy of one block.
+    pub(crate) peers: SmallVec<[u32; 8]>,
+    pub(crate) ordinal: u64,
+    pub(crate) at: At,
+    pub(crate) ticket: u64,
+}
+
+impl Load {
+    /// Whether it writes to an allocation.
+    pub(crate) fn writes(&self, base: Base) -> bool {
+        let transfer = self.transfer.as_ref().is_some_and(|t| t.to.base == base);
+        transfer || self.rest.as_ref().is_some_and(|r| r.0.base == base)
+    }
+}
+
+/// A copy or reduction from SMEM to GMEM.
+#[derive(Debug)]
+pub(crate) struct Store {
+    /// What exists at its target.
+    pub(crate) transfer: Transfer,
+    pub(crate) dtype: DType,
+    pub(crate) reduction: Option<RmwKind>,
+    /// What was read from SMEM, dense, once it has been read.
+    pub(crate) captured: Option<TileId>,
+    pub(crate) ticket: u64,
+}
+
+impl<O: Observer> Ctx<'_, O> {
+    /// Moves the bytes of a load.
+    pub(crate) fn perform_load(&mut self, load: &Load, engine: Engine) {
+        let elem = load.dtype.size();
+        if let Some(rest) = &load.rest {
+            self.fill_view(&rest.0, load.dtype, rest.1);
+        }
+        if let Some(transfer) = &load.transfer {
+            let call = self.call;
+            match transfer.from.base {
+                Base::Global(arg) => {
+                    let target = self.target(transfer.to.base, elem, transfer.to.end);
+                    transfer.copy(elem, call.gmem.source(arg), target);
+                }
+                Base::Block { .. } | Base::Thread(_) | Base::Barrier { .. } => {
+                    let id = self.capture(transfer, elem);
+                    self.scatter_tile(transfer, elem, id);
+                }
+            }
+            self.worker.stats.tma_bytes += (transfer.len() * elem) as u64;
+        }
+        self.worker.observer.on_complete(self.cluster.index, engine, load.ticket);
+    }
+
+    /// Moves the bytes of a store.
+    pub(crate) fn perform_store(&mut self, store: Store) {
+        let elem = store.dtype.size();
+        let transfer = &store.transfer;
+        if let Some(kind) = store.reduction {
+            self.reduce(&store, kind);
+        } else if let (Base::Global(arg), None) = (transfer.to.base, store.captured) {
+            let source = self.source(transfer.from.base, elem, transfer.from.end);
+            transfer.copy(elem, source, self.call.gmem.target(arg));
+        } else {
+            let id = store.captured.unwrap_or_else(|| self.capture(transfer, elem));
+            self.scatter_tile(transfer, elem, id);
+        }
+        self.worker.stats.tma_bytes += (transfer.len() * elem) as u64;
+        self.worker.observer.on_complete(self.cluster.index, Engine::TmaStore, store.ticket);
+    }
+
+    /// Reads the source of a store, which may be overwritten from then on.
+    pub(crate) fn capture_store(&mut self, store: &mut Store) {
+        if store.captured.is_none() {
+            store.captured = Some(self.capture(&store.transfer, store.dtype.size()));
+        }
+    }
+
+    fn reduce(&mut self, store: &Store, kind: RmwKind) {
+        let (transfer, elem) = (&store.transfer, store.dtype.size());
+        let bytes = transfer.len() * elem;
+        let x = store.captured.unwrap_or_else(|| self.capture(transfer, elem));
+        let (id, mut old) = self.new_tile(bytes);
+        let old_bytes = old.bytes_mut(bytes);
+        transfer.gather_target(elem, self.source(transfer.to.base, elem, transfer.to.end), old_bytes);
+        rmw::combine(kind, store.dtype, old_bytes, Operand::Slice(self.worker.pool.bytes(x, bytes)));
+        self.worker.pool.put(id, old);
+        self.worker.pool.release(x);
+        self.scatter_tile(transfer, elem, id);
+    }
+
+    /// The elements of the source of a transfer, in a new tile.
+    fn capture(&mut self, transfer: &Transfer, elem: usize) -> TileId {
+        let bytes = transfer.len() * elem;
+        let (id, mut buffer) = self.new_tile(bytes);
+        let source = self.source(transfer.from.base, elem, transfer.from.end);
+        transfer.gather(elem, source, buffer.bytes_mut(bytes));
+        self.worker.pool.put(id, buffer);
+        id
+    }
+
+    /// Writes a tile to the target of a transfer, and gives it up.
+    fn scatter_tile(&mut self, transfer: &Transfer, elem: usize, id: TileId) {
+        let buffer = self.worker.pool.take(id);
+        let target = self.target(transfer.to.base, elem, transfer.to.end);
+        transfer.scatter(elem, buffer.bytes(transfer.len() * elem), target);
+        self.worker.pool.put(id, buffer);
+        self.worker.pool.release(id);
+    }
+
+    /// Fills a whole view of SMEM.
+    fn fill_view(&mut self, view: &RefVal, dtype: DType, contents: Contents) {
+        let Some((_, end)) = view.bounds() else { return };
+        let elem = dtype.size();
+        let mut element = [0; 16];
+        fill(dtype, contents, &mut element[..elem]);
+        let shape: SmallVec<[i64; 4]> = view.dims.iter().map(|d| d.size).collect();
+        let strides: SmallVec<[i64; 4]> = view.dims.iter().map(|d| d.stride).collect();
+        let still: SmallVec<[i64; 4]> = SmallVec::from_elem(0, shape.len());
+        area::copy(
+            elem,
+            &shape,
+            element[..elem].into(),
+            area::Steps { offset: 0, strides: &still },
+            self.target(view.base, elem, end),
+            area::Steps { offset: view.offset, strides: &strides },
+        );
+    }
+
+    /// One side of a transfer, for an observer.
+    pub(crate) fn window<'w>(&self, side: &'w Side, shape: &'w [usize], elem: usize) -> crate::observer::Window<'w> {
+        let (base, block) = self.base_id(side.base);
+        crate::observer::Window {
+            base,
+            block,
+            offset: side.offset,
+            sizes: shape,
+            strides: &side.strides,
+            elem_size: elem,
+        }
+    }
+}
+
+/// The error of a load or store whose barrier rules are broken is located at its issue.
+pub(crate) fn locate_at<T>(result: Result<T>, at: At) -> Result<T> {
+    result.map_err(|mut trap| {
+        trap.span.get_or_insert(at.span);
+        trap
+    })
+}

@@ -1,0 +1,134 @@
+//! Tensor core products of a warpgroup.
+
+use crate::machine::{Ctx, Result};
+use crate::memory::{Base, RefVal, TileId};
+use crate::observer::{Engine, Observer};
+use crate::trap::{Access, TrapKind};
+use pallas_rs_core::{self as core, DType, MatRef, MatmulOpts};
+use std::ops::Range;
+
+/// A matrix in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Matrix {
+    pub(crate) base: Base,
+    pub(crate) dtype: DType,
+    /// Elements of the allocation that it lies within.
+    pub(crate) range: Range<usize>,
+    pub(crate) offset: usize,
+    pub(crate) row_stride: i64,
+    pub(crate) col_stride: i64,
+}
+
+impl Matrix {
+    /// A whole view of rank 2.
+    pub(crate) fn new(view: &RefVal, dtype: DType) -> Option<Matrix> {
+        let [rows, cols] = &view.dims[..] else { return None };
+        let (start, end) = view.bounds().filter(|_| view.is_full())?;
+        Some(Matrix {
+            base: view.base,
+            dtype,
+            range: start as usize..end as usize,
+            offset: view.offset as usize,
+            row_stride: rows.stride,
+            col_stride: cols.stride,
+        })
+    }
+
+    fn within<'a>(&self, data: &'a [u8]) -> MatRef<'a> {
+        MatRef {
+            dtype: self.dtype,
+            data,
+            offset: self.offset,
+            row_stride: self.row_stride as isize,
+            col_stride: self.col_stride as isize,
+        }
+    }
+}
+
+/// The left operand.
+#[derive(Clone, Debug)]
+pub(crate) enum Left {
+    /// In SMEM.
+    Memory(Matrix),
+    /// In registers: a dense tile that is kept until it has been read.
+    Registers(TileId, DType),
+}
+
+/// `acc += a @ b`.
+#[derive(Debug)]
+pub(crate) struct Product {
+    pub(crate) acc: Matrix,
+    pub(crate) a: Left,
+    pub(crate) b: Matrix,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) ticket: u64,
+}
+
+impl Product {
+    /// Whether it reads or writes an allocation.
+    pub(crate) fn touches(&self, base: Base) -> bool {
+        let left = matches!(&self.a, Left::Memory(a) if a.base == base);
+        left || self.b.base == base || self.acc.base == base
+    }
+}
+
+impl<O: Observer> Ctx<'_, O> {
+    /// A view as an operand of a tensor core instruction.
+    pub(crate) fn matrix(&self, view: &RefVal, dtype: DType) -> Result<Matrix> {
+        Matrix::new(view, dtype).ok_or_else(|| match view.escape {
+            Some(_) => self.out_of_bounds(view, Access::TensorCore),
+            None => {
+                let what = "a tensor core operand that is not a whole matrix".to_owned();
+                TrapKind::Unsupported { what }.into()
+            }
+        })
+    }
+
+    /// Multiplies and accumulates.
+    pub(crate) fn perform_product(&mut self, product: Product) {
+        let Product { acc, a, b, m, n, k, ticket } = product;
+        let gone = "an operand does not outlive its scope";
+        let acc_tile = self.storage(acc.base).expect(gone);
+        let a_tile = match &a {
+            Left::Memory(matrix) => self.storage(matrix.base).expect(gone),
+            Left::Registers(tile, _) => *tile,
+        };
+        let b_tile = self.storage(b.base).expect(gone);
+        let worker = &mut *self.worker;
+        let mut buffer = worker.pool.take(acc_tile);
+        let bytes = |matrix: &Matrix| matrix.range.end * matrix.dtype.size();
+        let left = match &a {
+            Left::Memory(matrix) => matrix.within(worker.pool.bytes(a_tile, bytes(matrix))),
+            Left::Registers(tile, dtype) => MatRef {
+                dtype: *dtype,
+                data: worker.pool.bytes(*tile, m * k * dtype.size()),
+                offset: 0,
+                row_stride: k as isize,
+                col_stride: 1,
+            },
+        };
+        let right = b.within(worker.pool.bytes(b_tile, bytes(&b)));
+        let tf32 = left.dtype == DType::F32;
+        core::matmul(
+            m,
+            n,
+            k,
+            &left,
+            &right,
+            &mut buffer.bytes_mut(bytes(&acc))[acc.offset * acc.dtype.size()..],
+            acc.row_stride as usize,
+            acc.dtype,
+            true,
+            MatmulOpts { tf32 },
+            &mut worker.matmul,
+        );
+        worker.pool.put(acc_tile, buffer);
+        if let Left::Registers(tile, _) = a {
+            worker.pool.release(tile);
+        }
+        worker.stats.tensor_core_flops += 2 * (m * n * k) as u64;
+        worker.observer.on_complete(self.cluster.index, Engine::Wgmma, ticket);
+    }
+}
