@@ -84,9 +84,7 @@ _CLASSES: dict[str, type[KernelError]] = {
     )
 }
 
-_FIRST_LINE = re.compile(
-    rf"pallas_rs\.(?P<cls>{'|'.join(_CLASSES)})(?:\[(?P<code>[\w-]+)\])?: "
-)
+_FIRST_LINE = re.compile(rf"pallas_rs\.(?P<cls>{'|'.join(_CLASSES)})(?:\[(?P<code>[\w-]+)\])?: ")
 
 
 def error_from_text(text: str, report: Report | None = None) -> KernelError | None:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pallas_rs import _core
+from pallas_rs import _core, _report
 from pallas_rs import _jax_internals as jax_internals
 
 # XLA keeps one handler per name for good. Builds that differ get different names, so that
@@ -19,14 +19,19 @@ TARGET_NAME = f"pallas_rs.run.w{_core.WIRE_VERSION}.{_core.BUILD_HASH}"
 
 def register() -> None:
     """Tells XLA of the handlers; harmless when repeated."""
-    jax.ffi.register_ffi_type(
-        f"{TARGET_NAME}.state", _core.state_type(), platform="cpu"
-    )
+    jax.ffi.register_ffi_type(f"{TARGET_NAME}.state", _core.state_type(), platform="cpu")
     jax.ffi.register_ffi_target(TARGET_NAME, _core.handlers(), platform="cpu")
-    # Runs in flight at the end of the interpreter may still want Python. Registered after
-    # JAX's own hooks, and so called before them.
-    atexit.unregister(_core.close)
-    atexit.register(_core.close)
+    # After JAX has registered its own hooks, so that ours is called before them.
+    atexit.unregister(_close)
+    atexit.register(_close)
+
+
+def _close() -> None:
+    """Lets work end that may still want Python, which is gone after this."""
+    try:
+        _report.settle()
+    finally:
+        _core.close()
 
 
 def disabled_safety_checks() -> list[jax.export.DisabledSafetyCheck]:
@@ -89,6 +94,4 @@ def _lower_elsewhere(ctx: Any, *operands: Any, name: str, **_: Any) -> Any:
     raise NotImplementedError(f"kernel {name} on a platform other than cpu")
 
 
-_call_p = jax_internals.define_call_primitive(
-    "pallas_rs_call", _lower_on_cpu, _lower_elsewhere
-)
+_call_p = jax_internals.define_call_primitive("pallas_rs_call", _lower_on_cpu, _lower_elsewhere)

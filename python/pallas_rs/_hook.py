@@ -53,9 +53,7 @@ def _lower(ctx: Any, *nodes: Any, interpret: Params, jaxpr: Any, **params: Any) 
             "the kernel closes over arrays that were not made its operands: "
             + ", ".join(str(var.aval) for var in jaxpr.constvars)
         )
-    call = functools.partial(
-        _interpret.interpret_call, interpret=interpret, jaxpr=jaxpr, **params
-    )
+    call = functools.partial(_interpret.interpret_call, interpret=interpret, jaxpr=jaxpr, **params)
     return jax_internals.lower_as_jax(call, ctx, *nodes)
 
 

@@ -117,9 +117,7 @@ class Params:
         for name, least, optional in _INTEGERS:
             _check_integer(name, getattr(self, name), least, optional)
         if self.vector_clock_size is not None:
-            raise ValueError(
-                f"vector_clock_size={self.vector_clock_size!r}: must be None"
-            )
+            raise ValueError(f"vector_clock_size={self.vector_clock_size!r}: must be None")
         if not isinstance(self.schedule, str) or not _SCHEDULE.fullmatch(self.schedule):
             raise ValueError(
                 f"schedule={self.schedule!r}: must be one of 'round_robin', 'random',"
