@@ -14,7 +14,7 @@ import linecache
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pallas_rs import _jax_internals as jax_internals
 
@@ -22,14 +22,11 @@ from ._builder import Val
 from ._context import Kernel, RuleContext
 from ._registry import rule
 
-if TYPE_CHECKING:
-    from pallas_rs._interpret import Launch
-
 
 class MeshKernel(Kernel):
     """The lowering of a kernel with a mesh. All points of its grid exist at the same time."""
 
-    def __init__(self, mesh: Any):
+    def __init__(self, mesh: Any) -> None:
         super().__init__(cluster_names=tuple(mesh.cluster_names))
         self.mesh = mesh
         self._sizes = (*mesh.grid, *mesh.cluster, mesh.num_threads or 1)
@@ -46,29 +43,24 @@ class MeshKernel(Kernel):
             self.axes[mesh.thread_name] = indices[-1]
 
     def _index(self, op: str, **attributes: int) -> Callable[[], Val]:
-        return lambda: self.builder.op(op, [], "int32", **attributes)
+        return lambda: self.builder.head(op, "int32", **attributes)
+
+    def header(self) -> dict[str, Any]:
+        mesh = self.mesh
+        return {
+            "grid": [{"static": int(n)} for n in mesh.grid],
+            "grid_names": [_printable(n) for n in mesh.grid_names],
+            "in_order": False,
+            "cluster": [int(n) for n in mesh.cluster],
+            "cluster_names": [_printable(n) for n in mesh.cluster_names],
+            "num_threads": int(mesh.num_threads or 1),
+        }
 
     def program_id(self, axis: int) -> Val:
         return self._indices[axis]()
 
     def num_programs(self, axis: int) -> Val:
         return self.builder.i32(int(self._sizes[axis]))
-
-
-def launch(mesh: Any, grid_mapping: Any) -> Launch:
-    """The launch that a `plgpu.Mesh` describes."""
-    from pallas_rs._interpret import Launch
-
-    del grid_mapping  # its grid is `(*mesh.grid, *mesh.cluster, threads)`
-    return Launch(
-        grid=[{"static": int(n)} for n in mesh.grid],
-        grid_names=[_printable(n) for n in mesh.grid_names],
-        in_order=False,
-        kernel=MeshKernel(mesh),
-        cluster=[int(n) for n in mesh.cluster],
-        cluster_names=[_printable(n) for n in mesh.cluster_names],
-        num_threads=int(mesh.num_threads or 1),
-    )
 
 
 def _printable(name: Any) -> str:
