@@ -32,12 +32,12 @@ class Tangents:
     """A differentiated body.
 
     Attributes:
-        jaxpr: Its inputs are the primal ones, the tangents of those that carry one, and a
-            ref for each array of `constants`.
+        jaxpr: Its inputs are the primal ones, the tangents of those that carry one, and
+            `constant_vars`.
         primals: The primal inputs.
         tangents: Per primal input, the input with its tangent, or None.
         constants: Arrays that derivative rules brought in.
-        constant_refs: The inputs that hold them.
+        constant_vars: The inputs for them: refs, or the arrays themselves.
         nonzero: Per output, whether it has a tangent. The outputs are those of the body,
             and then the tangents.
     """
@@ -46,7 +46,7 @@ class Tangents:
     primals: list[Any]
     tangents: list[Any]
     constants: list[Any]
-    constant_refs: list[Any]
+    constant_vars: list[Any]
     nonzero: list[bool]
 
 
@@ -81,7 +81,7 @@ def differentiate(
     *,
     env: AbstractContextManager[Any],
     tangent_avals: Sequence[Any] | None = None,
-    constant_ref: Callable[[Any], Any] = jax_internals.AbstractRef,
+    constant_ref: Callable[[Any], Any] | None,
 ) -> Tangents:
     """The body and its tangents as one body.
 
@@ -90,7 +90,8 @@ def differentiate(
         carried: Per input, whether it gets a tangent.
         env: What the body was traced in: the grid, the names of axes.
         tangent_avals: Types of the tangents, where not those that JAX derives.
-        constant_ref: The type of the ref that holds an array of some type.
+        constant_ref: The type of the ref that holds an array of some type, or None where
+            the body may have arrays for inputs.
 
     Raises:
         UnsupportedError: The body does something that has no derivative.
@@ -111,7 +112,7 @@ def _differentiate(
     jaxpr: Any,
     carried: Sequence[bool],
     tangent_avals: Sequence[Any] | None,
-    constant_ref: Callable[[Any], Any],
+    constant_ref: Callable[[Any], Any] | None,
 ) -> Tangents:
     jaxpr = without_observers(jaxpr)
     constants = len(jaxpr.constvars)
@@ -147,27 +148,27 @@ def _differentiate(
     traced, consts = jax_internals.trace_flat(
         body, [*avals, *tangent_avals], debug_info
     )
-    if consts:
-        traced = _constants_as_refs(traced, consts, constant_ref, debug_info)
-    primals, tangents, constant_refs = _calls.split(
-        traced.invars, (count, len(tangent_avals), len(consts))
+    constant_vars = list(traced.constvars)
+    if consts and constant_ref is not None:
+        refs = [constant_ref(jax_internals.typeof(const)) for const in consts]
+        traced = _constants_as_refs(traced, refs, debug_info)
+        constant_vars = traced.invars[count + len(tangent_avals) :]
+    primals, tangents = _calls.split(
+        traced.invars[: count + len(tangent_avals)], (count, len(tangent_avals))
     )
     return Tangents(
         jaxpr=traced,
         primals=primals,
         tangents=list(_calls.spread(tangents, carried)),
         constants=consts,
-        constant_refs=constant_refs,
+        constant_vars=constant_vars,
         nonzero=nonzero,
     )
 
 
-def _constants_as_refs(
-    jaxpr: Any, consts: Sequence[Any], constant_ref: Callable[[Any], Any], debug_info: Any
-) -> Any:
+def _constants_as_refs(jaxpr: Any, refs: Sequence[Any], debug_info: Any) -> Any:
     """The jaxpr with its constants read from trailing inputs, which are refs."""
     inputs = [var.aval for var in jaxpr.invars]
-    refs = [constant_ref(jax_internals.typeof(const)) for const in consts]
 
     def body(*flat: Any) -> Sequence[Any]:
         args, ref_args = flat[: len(inputs)], flat[len(inputs) :]

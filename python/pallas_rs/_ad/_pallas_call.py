@@ -262,7 +262,7 @@ def _tangent_kernel(
     order = [
         *scalars,
         *inputs,
-        *((var, "constant") for var in body.constant_refs),
+        *((var, "constant") for var in body.constant_vars),
         *scalars_t,
         *inputs_t,
         *outputs,

@@ -8,9 +8,11 @@ Arrivals. The tangent of a copy that arrives on a barrier is a second copy that 
 the same barrier, so every barrier of a differentiated kernel expects twice the arrivals
 (`_body.doubled_arrivals`), and everything that arrives does so twice.
 
-Counted waits. `wgmma_wait(n)`, `wait_gmem_to_smem(n)` and `wait_smem_to_gmem(n)` keep
-their `n` although there are more operations than before: they wait for no less. A
-tangent store goes into its primal's commit group.
+Counted waits. `wgmma_wait(n)`, `wait_gmem_to_smem(n)` and `wait_smem_to_gmem(n)` have no
+rule and keep their `n` although there are more operations than before: they wait for no
+less. A tangent store goes into its primal's commit group.
+
+A primitive that touches refs and is in none of the tables has no derivative.
 """
 
 from __future__ import annotations
@@ -20,11 +22,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-
 from pallas_rs import _jax_internals as jax_internals
-from pallas_rs._ad import _body, _calls
-from pallas_rs._errors import UnsupportedError
+from pallas_rs._ad import _async_rules, _body, _calls, _memory_rules, _scope_rules
 
 Pair = tuple[Any, Any]
 Rule = Callable[..., Pair]
@@ -48,6 +47,15 @@ def install() -> None:
         _installed = True
 
 
+def _all_rules() -> Iterator[tuple[Any, Rule]]:
+    for rules in (_memory_rules, _async_rules, _scope_rules):
+        for module, table in rules.tables():
+            for name, make in table.items():
+                # Not every version of JAX has every primitive.
+                if (primitive := getattr(module, name, None)) is not None:
+                    yield primitive, make(primitive)
+
+
 def _only_in_kernels(primitive: Any, ours: Rule, jax_rule: Rule | None) -> Rule:
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
         if _body.in_kernel():
@@ -59,4 +67,3 @@ def _only_in_kernels(primitive: Any, ours: Rule, jax_rule: Rule | None) -> Rule:
         return jax_rule(primals, tangents, **params)
 
     return rule
-def _all_rules(): return []

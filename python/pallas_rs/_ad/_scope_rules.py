@@ -1,0 +1,110 @@
+"""Forward mode of what has a body inside a kernel: `run_scoped`, a mesh of warps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pallas_rs import _jax_internals as jax_internals
+from pallas_rs._ad import _body, _calls
+
+Pair = tuple[Any, Any]
+Rule = Callable[..., Pair]
+
+
+def tables() -> Iterator[tuple[Any, dict[str, Callable[[Any], Rule]]]]:
+    """Modules of JAX, and per name of a primitive in them what makes its rule."""
+    yield jax_internals, {"run_scoped_p": run_scoped, "core_map_p": warp_map}
+
+
+def run_scoped(primitive: Any) -> Rule:
+    """Allocates a second ref beside each one that can hold tangents."""
+
+    def rule(
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        jaxpr: Any,
+        ref_transforms: Sequence[Any],
+        **params: Any,
+    ) -> Pair:
+        closed_over = [not _calls.is_zero(tangent) for tangent in tangents]
+        allocated = [_body.carries_tangent(var.aval) for var in jaxpr.invars]
+        body = _body.differentiate(
+            jaxpr,
+            [*closed_over, *allocated],
+            env=contextlib.nullcontext(),
+            constant_ref=None,
+        )
+        sizes = (len(closed_over), len(allocated))
+        operands, refs = _calls.split(body.primals, sizes)
+        operands_t, refs_t = _calls.split(body.tangents, sizes)
+        values = [
+            *primals,
+            *_calls.pick(tangents, closed_over),
+            *body.constants,
+        ]
+        scoped = jax_internals.with_inputs(
+            body.jaxpr,
+            [*refs, *_calls.pick(refs_t, allocated)],
+            constvars=[
+                *operands,
+                *_calls.pick(operands_t, closed_over),
+                *body.constant_vars,
+            ],
+            consts=values,
+        )
+        outs = primitive.bind(
+            *values,
+            jaxpr=scoped,
+            ref_transforms=(*ref_transforms, *_calls.pick(ref_transforms, allocated)),
+            **params,
+        )
+        return _with_zeros(outs, body)
+
+    return rule
+
+
+def _with_zeros(outs: Sequence[Any], body: _body.Tangents) -> Pair:
+    count = len(body.nonzero)
+    found = _calls.spread(outs[count:], body.nonzero)
+    return outs[:count], [
+        _calls.zero_tangent(out) if tangent is None else tangent
+        for out, tangent in zip(outs[:count], found, strict=True)
+    ]
+
+
+def warp_map(primitive: Any) -> Rule:
+    """The body of a warp mesh, which closes over refs and has no results (JAX < 0.11)."""
+
+    def rule(
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        jaxpr: Any,
+        mesh: Any,
+        **params: Any,
+    ) -> Pair:
+        carried = [not _calls.is_zero(tangent) for tangent in tangents]
+        body = _body.differentiate(
+            jaxpr,
+            carried,
+            env=jax_internals.extended_axis_env(mesh.shape),
+            constant_ref=None,
+        )
+        values = [*primals, *_calls.pick(tangents, carried), *body.constants]
+        inner = jax_internals.with_inputs(
+            body.jaxpr,
+            [],
+            constvars=[
+                *body.primals,
+                *_calls.pick(body.tangents, carried),
+                *body.constant_vars,
+            ],
+            consts=values,
+        )
+        primitive.bind(*values, jaxpr=inner, mesh=mesh, **params)
+        return [], []
+
+    return rule
