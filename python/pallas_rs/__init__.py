@@ -7,7 +7,7 @@ from pallas_rs import _jax_internals
 
 _jax_internals.check_jax()
 
-from pallas_rs import _ffi, _hook  # noqa: E402
+from pallas_rs import _ad, _ffi, _hook  # noqa: E402
 from pallas_rs._core import __version__ as __version__  # noqa: E402
 from pallas_rs._errors import ArithmeticFaultError as ArithmeticFaultError  # noqa: E402
 from pallas_rs._errors import BarrierError as BarrierError  # noqa: E402
@@ -24,6 +24,7 @@ from pallas_rs._errors import typed_errors as typed_errors  # noqa: E402
 from pallas_rs._ffi import disabled_safety_checks as disabled_safety_checks  # noqa: E402
 from pallas_rs._hook import force_interpret_mode as force_interpret_mode  # noqa: E402
 from pallas_rs._params import Params as Params  # noqa: E402
+from pallas_rs._report import Finding as Finding  # noqa: E402
 from pallas_rs._report import Report as Report  # noqa: E402
 from pallas_rs._report import last_report as last_report  # noqa: E402
 from pallas_rs._report import reports as reports  # noqa: E402
@@ -31,3 +32,4 @@ from pallas_rs._simulate import simulate as simulate  # noqa: E402
 
 _ffi.register()
 _hook.install()
+_ad.install()

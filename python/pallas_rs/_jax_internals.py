@@ -72,7 +72,10 @@ def _missing_places() -> list[str]:
         if not hasattr(module, name)
     ]
     lowering = getattr(pallas_call_lib, "_pallas_call_lowering", None)
-    if lowering is not None and "interpret" not in inspect.signature(lowering).parameters:
+    if (
+        lowering is not None
+        and "interpret" not in inspect.signature(lowering).parameters
+    ):
         moved.append("the `interpret` argument of pallas_call's lowering")
     return moved
 
@@ -138,6 +141,17 @@ def define_call_primitive(
     mlir.register_lowering(primitive, lower, platform="cpu")
     mlir.register_lowering(primitive, lower_elsewhere)
     return primitive
+
+
+def compiles_for_one_present_platform(ctx: Any) -> bool:
+    """Whether a module is lowered to run here, and not exported for several or other platforms."""
+    if len(ctx.module_context.platforms) != 1:
+        return False
+    try:
+        ctx.module_context.get_backend()
+    except ValueError:
+        return False
+    return True
 
 
 # ── running StableHLO ───────────────────────────────────────────────────────────────────
@@ -213,13 +227,17 @@ def is_ref_aval(aval: Any) -> bool:
 
 def key_data_aval(aval: Any) -> Any:
     """The uint32 array that a PRNG key array is made of; any other type as it is."""
-    if isinstance(aval, jax_src_core.ShapedArray) and jax_dtypes.issubdtype(aval.dtype, jax_dtypes.prng_key):
+    if isinstance(aval, jax_src_core.ShapedArray) and jax_dtypes.issubdtype(
+        aval.dtype, jax_dtypes.prng_key
+    ):
         return jax_src_core.physical_aval(aval)
     return aval
 
 
 def is_key_aval(aval: Any) -> bool:
-    return isinstance(aval, jax_src_core.ShapedArray) and jax_dtypes.issubdtype(aval.dtype, jax_dtypes.prng_key)
+    return isinstance(aval, jax_src_core.ShapedArray) and jax_dtypes.issubdtype(
+        aval.dtype, jax_dtypes.prng_key
+    )
 
 
 def key_impl(aval: Any) -> Any:
@@ -227,7 +245,9 @@ def key_impl(aval: Any) -> Any:
 
 
 def is_key_array(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jax_dtypes.issubdtype(value.dtype, jax_dtypes.prng_key)
+    return isinstance(value, jax.Array) and jax_dtypes.issubdtype(
+        value.dtype, jax_dtypes.prng_key
+    )
 
 
 def key_data(value: Any) -> Any:
@@ -252,7 +272,9 @@ def is_plain_ref(aval: Any) -> bool:
 
 def array_aval(ref_aval: Any) -> Any:
     """The type of the array that a ref of this type holds."""
-    return jax_src_core.ShapedArray(ref_aval.inner_aval.shape, ref_aval.inner_aval.dtype)
+    return jax_src_core.ShapedArray(
+        ref_aval.inner_aval.shape, ref_aval.inner_aval.dtype
+    )
 
 
 def aval_of(x: Any) -> Any:
@@ -266,10 +288,14 @@ def split_transformed(ref_aval: Any) -> tuple[Any, tuple[Any, ...]]:
     return ref_aval, ()
 
 
-def scan_groups(params: dict[str, Any], operands: Sequence[Any]) -> tuple[list, list, list]:
+def scan_groups(
+    params: dict[str, Any], operands: Sequence[Any]
+) -> tuple[list, list, list]:
     """A scan's operands as constants, carry and inputs."""
     if "ft_in" in params:
-        consts, carry, xs = (list(g) for g in params["ft_in"].update(list(operands)).unpack())
+        consts, carry, xs = (
+            list(g) for g in params["ft_in"].update(list(operands)).unpack()
+        )
         return consts, carry, xs
     consts_end = params["num_consts"]
     carry_end = consts_end + params["num_carry"]
@@ -353,7 +379,9 @@ def primitive_as_stablehlo(
         subfunctions, rest = primitive.get_bind_params(params)
         results = primitive.bind(*subfunctions, *wrapped, **rest)
         results = results if primitive.multiple_results else [results]
-        return [jax.random.key_data(r) if is_key_aval(jax.typeof(r)) else r for r in results]
+        return [
+            jax.random.key_data(r) if is_key_aval(jax.typeof(r)) else r for r in results
+        ]
 
     operands = [key_data_aval(a) for a in avals]
     structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands]
@@ -388,6 +416,7 @@ def discharge_refs(jaxpr: Any, which: Sequence[bool]) -> Any:
     with jax_config._check_vma(False):
         return state_discharge.discharge_state(jaxpr, should_discharge=list(which))
 
+
 # ── differentiation ─────────────────────────────────────────────────────────────────────
 #
 # From 0.11 on a jaxpr and a closed jaxpr are one class: its constants are the leading
@@ -412,7 +441,12 @@ mpmd_map_p = mpmd_lib.mpmd_map_p
 custom_vmap_p = custom_batching.custom_vmap_p
 call_custom_vmap_rule = custom_batching.call_rule
 mpmd_map_tracing_context = mpmd_lib.mpmd_map_tracing_context
+# Before 0.11 a mesh inside a kernel is `core_map`, and `mpmd_map` from then on.
+core_map_p = getattr(pallas_core, "core_map_p", None) if JAX_VERSION < (0, 11) else None
 run_scoped_p = pallas_primitives.run_scoped_p
+semaphore_signal_p = pallas_primitives.semaphore_signal_p
+semaphore_wait_p = pallas_primitives.semaphore_wait_p
+semaphore_read_p = pallas_primitives.semaphore_read_p
 masked_load_p = pallas_primitives.load_p
 masked_swap_p = pallas_primitives.swap_p
 get_p = state_primitives.get_p
@@ -502,6 +536,19 @@ def with_inputs(
     )
 
 
+def as_function(closed: Any) -> Callable[..., Sequence[Any]]:
+    """A closed jaxpr as a flat function."""
+    function: Callable[..., Sequence[Any]] = jax_src_core.jaxpr_as_fun(closed)
+    return function
+
+
+def flat_tree_of_arguments(count: int) -> Any:
+    """The tree of ``count`` positional arguments, as `custom_vmap` wants it."""
+    registry = getattr(tree_util, "tracing_registry", None)
+    args = (0,) * count
+    return jax.tree.structure(args) if registry is None else registry.flatten(args)[1]
+
+
 def arg_names(jaxpr: Any) -> list[str]:
     """Names of the inputs as the user wrote them; empty where unknown."""
     count = len(jaxpr.invars)
@@ -547,6 +594,21 @@ def whole_array_mapping(grid_mapping: Any, aval: Any, origin: str) -> Any:
         vmapped_dims=grid_mapping.vmapped_dims,
         debug=grid_mapping.debug,
     )
+
+
+def extended_axis_env(
+    sizes: Mapping[Any, int],
+) -> contextlib.AbstractContextManager[Any]:
+    """Names of axes that code traced inside may ask about."""
+    env: contextlib.AbstractContextManager[Any] = jax_src_core.extend_axis_env_nd(
+        sizes.items()
+    )
+    return env
+
+
+def has_arrival_predicates() -> bool:
+    """Whether arrivals on barriers have a predicate in this version."""
+    return JAX_VERSION >= (0, 11)
 
 
 def mosaic_gpu_modules() -> tuple[Any, Any]:
