@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import functools
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.experimental
 import numpy as np
 
 from pallas_rs import _core, _report
 from pallas_rs import _jax_internals as jax_internals
+
+_log = logging.getLogger("pallas_rs")
 
 # XLA keeps one handler per name for good. Builds that differ get different names, so that
 # a program in a compilation cache never meets a machine that reads it otherwise.
@@ -90,8 +95,44 @@ def _lower_on_cpu(
     return rule(ctx, *operands, program=program, kernel=name)
 
 
-def _lower_elsewhere(ctx: Any, *operands: Any, name: str, **_: Any) -> Any:
-    raise NotImplementedError(f"kernel {name} on a platform other than cpu")
+def _lower_elsewhere(ctx: Any, *operands: Any, **params: Any) -> Any:
+    """On a GPU or TPU the kernel runs on the host: operands go there, results come back.
+
+    An export for a platform that is not here gets the custom call, of which only the CPU
+    has a handler: JAX exports no callbacks.
+    """
+    if not jax_internals.compiles_for_one_present_platform(ctx):
+        return _lower_on_cpu(ctx, *operands, **params)
+    _tell_once(ctx, params["name"])
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in params["out_avals"]]
+    # The device's own aliasing ends at the callback; there, results are new arrays.
+    on_host = functools.partial(_run_on_host, **params)
+    callback = jax.experimental.io_callback if params["has_side_effect"] else jax.pure_callback
+    return jax_internals.lower_as_jax(
+        lambda *args: callback(on_host, shapes, *args), ctx, *operands
+    )
+
+
+def _run_on_host(*arrays: Any, **params: Any) -> list[np.ndarray]:
+    cpu = jax.local_devices(backend="cpu")[0]
+    operands = [jax.device_put(np.asarray(array), cpu) for array in arrays]
+    with jax.default_device(cpu):
+        return [np.asarray(result) for result in _call_p.bind(*operands, **params)]
+
+
+_told: set[str] = set()
+
+
+def _tell_once(ctx: Any, name: str) -> None:
+    platforms = ", ".join(ctx.platforms or ctx.module_context.platforms)
+    if platforms not in _told:
+        _told.add(platforms)
+        _log.warning(
+            "kernel %s is compiled for %s, and pallas_rs runs kernels on the host: every call"
+            " copies its arrays there and back",
+            name,
+            platforms,
+        )
 
 
 _call_p = jax_internals.define_call_primitive("pallas_rs_call", _lower_on_cpu, _lower_elsewhere)

@@ -6,12 +6,50 @@ import contextlib
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 
 from pallas_rs import _core
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a kernel.
+
+    Attributes:
+        code: Which kind of mistake it is, as in the documentation (``PRS-C3``).
+        severity: ``error``, ``warning`` or ``lint``.
+        message: One sentence.
+        text: All there is to say, for a person.
+        replay: The parameters under which it is seen again.
+        count: How often it occurred.
+        details: Everything as data: who, where, which part of which array.
+    """
+
+    code: str
+    severity: str
+    message: str
+    text: str
+    replay: str
+    count: int
+    details: Mapping[str, Any] = dataclasses.field(repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _finding(data: Mapping[str, Any]) -> Finding:
+    return Finding(
+        code=data["code"],
+        severity=data["severity"],
+        message=data["message"],
+        text=data["text"],
+        replay=data["replay"],
+        count=data["count"],
+        details=data,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +72,10 @@ class Report:
         data: Mapping[str, Any] = json.loads(self._json)
         return data
 
-    @property
-    def findings(self) -> Sequence[Mapping[str, Any]]:
-        """All distinct findings: code, severity, text, and who, where and what."""
-        return tuple(self._data.get("findings", ()))
+    @functools.cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """All distinct findings, errors first."""
+        return tuple(_finding(data) for data in self._data.get("findings", ()))
 
     @property
     def verdict(self) -> str:
@@ -64,8 +102,7 @@ class Report:
     def __str__(self) -> str:
         if self.failure is not None:
             return self.failure
-        texts = [str(finding.get("text", finding)) for finding in self.findings]
-        return "\n\n".join([f"{self.kernel}: {self.verdict}", *texts])
+        return "\n\n".join([f"{self.kernel}: {self.verdict}", *map(str, self.findings)])
 
 
 def reports() -> list[Report]:
