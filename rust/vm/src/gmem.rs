@@ -46,6 +46,37 @@ impl<'a> GlobalBuffer<'a> {
         self.len == 0
     }
 
+    /// Copies the first `out.len()` bytes out.
+    ///
+    /// # Panics
+    /// When there are not that many.
+    pub fn read(&self, out: &mut [u8]) {
+        assert!(out.len() <= self.len, "a buffer is shorter than its type says");
+        // SAFETY: `len` bytes can be read, and `out` is not among them: it is borrowed.
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr, out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Overwrites the first `bytes.len()` bytes.
+    ///
+    /// # Panics
+    /// When there are not that many.
+    pub fn write(&self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.len, "a buffer is shorter than its type says");
+        // SAFETY: `len` bytes can be written, and `bytes` is not among them: it is borrowed.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.ptr, bytes.len()) };
+    }
+
+    /// Repeats `pattern` over all bytes.
+    pub(crate) fn fill(&self, pattern: &[u8]) {
+        let mut at = 0;
+        while at < self.len {
+            let n = pattern.len().min(self.len - at);
+            // SAFETY: `at + n` is at most `len`.
+            unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), self.ptr.add(at), n) };
+            at += n;
+        }
+    }
+
     /// Element type.
     pub fn dtype(&self) -> DType {
         self.dtype

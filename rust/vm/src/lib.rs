@@ -1,10 +1,14 @@
 //! The machine: runs a verified program over its grid, without Python and without the GIL.
 
+mod arrays;
+mod call;
 mod code;
 mod exec;
 mod frame;
 pub mod gmem;
+mod grid;
 pub mod host;
+mod launch;
 mod machine;
 mod memory;
 pub mod observer;
@@ -18,11 +22,16 @@ mod units;
 pub use gmem::GlobalBuffer;
 pub use host::{Host, HostArray, HostError, NoHost};
 
-use std::sync::Arc;
+use pallas_rs_ir::Program;
+use std::sync::{Arc, Mutex};
 
 /// A decoded and verified program, ready to run any number of times, also at the same time.
 #[derive(Debug)]
-pub struct Executable {}
+pub struct Executable {
+    code: code::Code,
+    /// Buffers of runs that have ended, for the next ones.
+    idle: Mutex<Vec<memory::Pool>>,
+}
 
 /// How one call ended.
 #[derive(Debug, Clone)]
@@ -38,18 +47,36 @@ impl Executable {
     ///
     /// # Errors
     /// Text that says what is wrong with the bytes.
-    pub fn load(_wire: &[u8]) -> Result<Arc<Executable>, String> {
-        Ok(Arc::new(Executable {}))
+    pub fn load(wire: &[u8]) -> Result<Arc<Executable>, String> {
+        let program = pallas_rs_ir::wire::decode(wire).map_err(|e| e.to_string())?;
+        pallas_rs_ir::verify(&program).map_err(|e| e.to_string())?;
+        Ok(Arc::new(Executable::new(program)))
+    }
+
+    /// Compiles a verified program.
+    pub fn new(program: Program) -> Executable {
+        Executable { code: code::Code::new(Arc::new(program)), idle: Mutex::default() }
     }
 
     /// Runs the grid once. `operands` are the call's operands in order (dynamic grid bounds, scalar
     /// prefetch, inputs), `results` its results.
     pub fn run(
         &self,
-        _operands: &[GlobalBuffer<'_>],
-        _results: &[GlobalBuffer<'_>],
-        _host: &dyn Host,
+        operands: &[GlobalBuffer<'_>],
+        results: &[GlobalBuffer<'_>],
+        host: &dyn Host,
     ) -> Outcome {
-        Outcome { failure: None, report_json: String::from("{}") }
+        let report = self.report(operands, results, host);
+        Outcome { failure: report.failure(), report_json: report.to_json() }
+    }
+
+    /// As [`Executable::run`], with the report itself.
+    pub fn report(
+        &self,
+        operands: &[GlobalBuffer<'_>],
+        results: &[GlobalBuffer<'_>],
+        host: &dyn Host,
+    ) -> report::Report {
+        call::run(self, operands, results, host)
     }
 }

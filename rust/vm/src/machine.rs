@@ -23,30 +23,6 @@ pub(crate) enum Flow {
     Block,
 }
 
-/// Why a run of a thread came to an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The instruction at its program counter would block. What it waits for follows from that
-    /// instruction.
-    Blocked,
-    /// It has gone round a loop for so long that others should have a turn.
-    Yielded,
-    /// It has reached the end.
-    Finished,
-}
-
-/// Where a thread is in its life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum State {
-    /// It can be run.
-    #[default]
-    Ready,
-    /// It was run and blocked, and nothing has happened that it may wait for.
-    Blocked,
-    /// It has ended.
-    Finished,
-}
-
 /// What a run has that does not change while it lasts.
 pub(crate) struct Call<'a> {
     /// The kernel.
@@ -61,8 +37,8 @@ pub(crate) struct Call<'a> {
     pub(crate) reads_outside: bool,
     /// The process around the machine.
     pub(crate) host: &'a dyn Host,
-    /// Seed of everything drawn.
-    pub(crate) seed: u64,
+    /// Rounds of loops without a known end after which a thread is stopped.
+    pub(crate) max_rounds: u64,
 }
 
 /// What one OS thread works with.
@@ -127,7 +103,6 @@ pub(crate) struct SharedScope {
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
     pub(crate) pc: u32,
-    pub(crate) state: State,
     /// Its block within the cluster.
     pub(crate) block: u32,
     /// Its index within the block.

@@ -1,5 +1,13 @@
 //! Flat code: what a program becomes once per executable.
 
+mod inst;
+mod liveness;
+mod lower;
+mod registers;
+mod select;
+
+pub(crate) use inst::{Inst, Reg};
+
 use pallas_rs_core::DType;
 use pallas_rs_ir::{Alloc, Op, Program, RefType, Shape, SpanId};
 use std::sync::Arc;
@@ -13,6 +21,13 @@ pub(crate) struct TileType {
     pub(crate) len: usize,
     /// Number of bytes.
     pub(crate) bytes: usize,
+}
+
+impl TileType {
+    pub(crate) fn new(dtype: DType, shape: Shape) -> TileType {
+        let len = shape.iter().product();
+        TileType { dtype, shape, len, bytes: len * dtype.size() }
+    }
 }
 
 /// An operand or result: a register and what it holds.
@@ -42,12 +57,45 @@ pub(crate) struct Record {
     pub(crate) op: Op,
     pub(crate) operands: Box<[Operand]>,
     pub(crate) results: Box<[Operand]>,
+    /// Tile registers whose tile dies here and that no result takes over.
+    pub(crate) drops: Box<[Reg]>,
+}
+
+/// What a register holds before the code runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Initial {
+    /// A constant.
+    Scalar { reg: Reg, bits: u64 },
+    /// A tile of equal elements.
+    Splat { reg: Reg, bits: u64 },
+    /// A tile of the elements of a blob.
+    Blob { reg: Reg, blob: u32 },
+    /// A ref to a whole argument.
+    Arg { reg: Reg, arg: u32, shape: Shape },
+}
+
+/// An argument whose value is in a register before the code runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByValue {
+    pub(crate) arg: u32,
+    pub(crate) operand: Operand,
+}
+
+/// A scope: entries `first_alloc..first_alloc + count` of [`Code::allocs`].
+#[derive(Clone, Debug)]
+pub(crate) struct ScopeCode {
+    pub(crate) first_alloc: u32,
+    pub(crate) count: u32,
+    /// Registers of its refs.
+    pub(crate) refs: Box<[Reg]>,
+    pub(crate) collective: bool,
 }
 
 /// A program, flattened.
 #[derive(Debug)]
 pub(crate) struct Code {
     pub(crate) program: Arc<Program>,
+    pub(crate) insts: Vec<Inst>,
     /// Source line of each instruction.
     pub(crate) spans: Vec<SpanId>,
     pub(crate) records: Vec<Record>,
@@ -55,9 +103,42 @@ pub(crate) struct Code {
     pub(crate) ref_types: Vec<RefType>,
     /// Every allocation of every scope.
     pub(crate) allocs: Vec<Alloc>,
+    pub(crate) scopes: Vec<ScopeCode>,
+    /// Targets of [`Inst::JumpTable`].
+    pub(crate) tables: Vec<Box<[u32]>>,
+    pub(crate) initial: Vec<Initial>,
+    pub(crate) by_value: Vec<ByValue>,
+    /// Sizes of the register files.
+    pub(crate) scalars: usize,
+    pub(crate) tiles: usize,
+    pub(crate) refs: usize,
 }
 
 impl Code {
+    /// Flattens a verified program.
+    pub(crate) fn new(program: Arc<Program>) -> Code {
+        lower::lower(program)
+    }
+
+    fn empty(program: Arc<Program>) -> Code {
+        Code {
+            program,
+            insts: Vec::new(),
+            spans: Vec::new(),
+            records: Vec::new(),
+            tile_types: Vec::new(),
+            ref_types: Vec::new(),
+            allocs: Vec::new(),
+            scopes: Vec::new(),
+            tables: Vec::new(),
+            initial: Vec::new(),
+            by_value: Vec::new(),
+            scalars: 0,
+            tiles: 0,
+            refs: 0,
+        }
+    }
+
     /// Source line of an instruction.
     pub(crate) fn span(&self, pc: u32) -> SpanId {
         self.spans[pc as usize]

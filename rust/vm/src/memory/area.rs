@@ -52,6 +52,59 @@ impl<'a> Target<'a> {
     }
 }
 
+impl Source<'_> {
+    /// Reads element `index` of `elem` bytes.
+    ///
+    /// # Panics
+    /// When it lies outside the area or `out` has another size.
+    #[inline]
+    pub(crate) fn read(&self, elem: usize, index: i64, out: &mut [u8]) {
+        assert_eq!(out.len(), elem, "one element is read");
+        Steps { offset: index, strides: &[] }.check(&[], elem, self.len);
+        // SAFETY: `check` has shown that the element lies within the area.
+        unsafe {
+            let element = self.ptr.offset((index * elem as i64) as isize);
+            std::ptr::copy_nonoverlapping(element, out.as_mut_ptr(), elem);
+        }
+    }
+}
+
+impl Target<'_> {
+    /// Writes element `index` of `elem` bytes.
+    ///
+    /// # Panics
+    /// When it lies outside the area or `value` has another size.
+    #[inline]
+    pub(crate) fn write(&mut self, elem: usize, index: i64, value: &[u8]) {
+        assert_eq!(value.len(), elem, "one element is written");
+        Steps { offset: index, strides: &[] }.check(&[], elem, self.len);
+        // SAFETY: `check` has shown that the element lies within the area.
+        unsafe {
+            let element = self.ptr.offset((index * elem as i64) as isize);
+            std::ptr::copy_nonoverlapping(value.as_ptr(), element, elem);
+        }
+    }
+
+    /// Sets `len` elements of `elem` bytes from element `offset` on to the low bytes of `bits`.
+    ///
+    /// # Panics
+    /// When they leave the area.
+    pub(crate) fn fill(&mut self, elem: usize, bits: u64, offset: i64, len: i64) {
+        if len == 0 {
+            return;
+        }
+        Steps { offset, strides: &[1] }.check(&[len], elem, self.len);
+        let bytes = bits.to_le_bytes();
+        for i in offset..offset + len {
+            // SAFETY: `check` has shown that element `i` lies within the area.
+            unsafe {
+                let element = self.ptr.offset((i * elem as i64) as isize);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), element, elem);
+            }
+        }
+    }
+}
+
 /// One side of a strided copy, in elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps<'a> {

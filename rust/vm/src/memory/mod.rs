@@ -9,7 +9,7 @@ pub(crate) mod ref_val;
 pub(crate) use fill::{Contents, fill};
 pub(crate) use gmem::Gmem;
 pub(crate) use pool::{Buffer, Pool, TileId};
-pub(crate) use ref_val::{Base, RefDim, RefVal};
+pub(crate) use ref_val::{Base, NotAView, RefDim, RefVal};
 
 use area::{Source, Steps, Target};
 use pallas_rs_core::DType;

@@ -49,11 +49,13 @@ pub(crate) struct Pool {
     slots: Vec<Slot>,
     free: [Vec<TileId>; CLASSES],
     in_use: usize,
+    /// Bytes of all buffers.
+    bytes: usize,
 }
 
 impl Default for Pool {
     fn default() -> Self {
-        Pool { slots: Vec::new(), free: [const { Vec::new() }; CLASSES], in_use: 0 }
+        Pool { slots: Vec::new(), free: [const { Vec::new() }; CLASSES], in_use: 0, bytes: 0 }
     }
 }
 
@@ -68,6 +70,7 @@ impl Pool {
         }
         let id = TileId(self.slots.len() as u32);
         let buffer = Buffer::new(ALIGN << class);
+        self.bytes += ALIGN << class;
         self.slots.push(Slot { buffer, refs: 1, class: class as u8 });
         id
     }
@@ -110,6 +113,11 @@ impl Pool {
     /// Puts back what [`Pool::take`] took.
     pub(crate) fn put(&mut self, id: TileId, buffer: Buffer) {
         self.slots[id.0 as usize].buffer = buffer;
+    }
+
+    /// Bytes of all buffers, with an owner or without.
+    pub(crate) fn total(&self) -> usize {
+        self.bytes
     }
 
     /// Buffers that have an owner.

@@ -1,0 +1,153 @@
+//! The arrays of a call: operands and results of the custom call as arguments of the kernel.
+#![allow(unsafe_code, reason = "unpacked copies are handed to the machine as GMEM")]
+
+use crate::GlobalBuffer;
+use crate::memory::{Contents, Gmem, fill};
+use crate::trap::{Trap, TrapKind};
+use pallas_rs_core::{DType, pack, unpack};
+use pallas_rs_ir::{Binding, Program};
+
+/// Elements a result is filled by at a time.
+const FILL_BYTES: usize = 1 << 14;
+
+/// Arguments of a kernel, one byte per sub-byte element.
+pub(crate) struct Arrays<'a> {
+    program: &'a Program,
+    operands: &'a [GlobalBuffer<'a>],
+    results: &'a [GlobalBuffer<'a>],
+    /// By argument: its elements where XLA stores them packed.
+    unpacked: Vec<Option<Vec<u8>>>,
+    /// By argument: what an aliased one held when the call came in, if there are several runs.
+    saved: Vec<Option<Vec<u8>>>,
+    contents: Contents,
+}
+
+impl<'a> Arrays<'a> {
+    /// Checks operands and results against the program's arguments. `repeated`: there will be
+    /// several runs, each from the same start.
+    ///
+    /// # Errors
+    /// When they are not what the program was made for.
+    pub(crate) fn new(
+        program: &'a Program,
+        operands: &'a [GlobalBuffer<'a>],
+        results: &'a [GlobalBuffer<'a>],
+        repeated: bool,
+    ) -> Result<Arrays<'a>, Box<Trap>> {
+        let args = program.args.len();
+        let contents = program.options.uninitialized_memory.into();
+        let mut arrays = Arrays {
+            program,
+            operands,
+            results,
+            unpacked: vec![None; args],
+            saved: vec![None; args],
+            contents,
+        };
+        for (i, arg) in program.args.iter().enumerate() {
+            let buffer = arrays.buffer(i);
+            let elements: usize = arg.shape.iter().product();
+            let bytes = (elements * arg.dtype.packed_bits()).div_ceil(8);
+            if buffer.is_none_or(|b| b.len() < bytes || b.dtype() != arg.dtype) {
+                let message = format!("the call has no array for argument `{}`", arg.name);
+                return Err(TrapKind::Internal { message }.into());
+            }
+            if arg.dtype.is_sub_byte() {
+                arrays.unpacked[i] = Some(vec![0; elements]);
+            }
+            if let (Binding::Aliased { .. }, true, Some(buffer)) = (arg.binding, repeated, buffer) {
+                let mut saved = vec![0; bytes];
+                buffer.read(&mut saved);
+                arrays.saved[i] = Some(saved);
+            }
+        }
+        Ok(arrays)
+    }
+
+    /// The memory of an argument.
+    fn buffer(&self, arg: usize) -> Option<&'a GlobalBuffer<'a>> {
+        match self.program.args[arg].binding {
+            Binding::Operand(i) => self.operands.get(i),
+            Binding::Result(i) | Binding::Aliased { result: i, .. } => self.results.get(i),
+        }
+    }
+
+    /// Makes arguments what they are when a run starts.
+    pub(crate) fn begin(&mut self) -> Gmem<'a> {
+        let mut args = Vec::with_capacity(self.program.args.len());
+        for (i, arg) in self.program.args.iter().enumerate() {
+            let buffer = self.buffer(i).expect("checked before");
+            if let Some(saved) = &self.saved[i] {
+                buffer.write(saved);
+            } else if let Binding::Aliased { operand, .. } = arg.binding {
+                let from = &self.operands[operand];
+                if from.ptr() != buffer.ptr() {
+                    let mut bytes = vec![0; buffer.len().min(from.len())];
+                    from.read(&mut bytes);
+                    buffer.write(&bytes);
+                }
+            }
+            let unwritten = matches!(arg.binding, Binding::Result(_));
+            let Some(elements) = &mut self.unpacked[i] else {
+                if unwritten {
+                    fill_buffer(buffer, arg.dtype, self.contents);
+                }
+                args.push(*buffer);
+                continue;
+            };
+            if unwritten {
+                fill(arg.dtype, self.contents, elements);
+            } else {
+                let mut packed = vec![0; buffer.len()];
+                buffer.read(&mut packed);
+                unpack(arg.dtype, &packed, elements);
+            }
+            // SAFETY: the elements live and stay where they are until `self` is dropped, which is
+            // after the run, and nobody else touches them meanwhile.
+            args.push(unsafe {
+                GlobalBuffer::from_raw(
+                    elements.as_mut_ptr(),
+                    elements.len(),
+                    arg.dtype,
+                    buffer.dims(),
+                )
+            });
+        }
+        Gmem::new(args)
+    }
+
+    /// Packs what the caller wants packed.
+    pub(crate) fn end(&self) {
+        for (i, arg) in self.program.args.iter().enumerate() {
+            if let (Some(elements), false) =
+                (&self.unpacked[i], matches!(arg.binding, Binding::Operand(_)))
+            {
+                let buffer = self.buffer(i).expect("checked before");
+                let mut packed = vec![0; buffer.len()];
+                pack(arg.dtype, elements, &mut packed);
+                buffer.write(&packed);
+            }
+        }
+    }
+
+    /// Copies of the results.
+    pub(crate) fn results(&self) -> Vec<Vec<u8>> {
+        let copy = |buffer: &GlobalBuffer<'_>| {
+            let mut bytes = vec![0; buffer.len()];
+            buffer.read(&mut bytes);
+            bytes
+        };
+        self.results.iter().map(copy).collect()
+    }
+
+    /// Overwrites the results.
+    pub(crate) fn set_results(&self, results: &[Vec<u8>]) {
+        self.results.iter().zip(results).for_each(|(buffer, bytes)| buffer.write(bytes));
+    }
+}
+
+fn fill_buffer(buffer: &GlobalBuffer<'_>, dtype: DType, contents: Contents) {
+    let mut pattern = vec![0; FILL_BYTES.min(buffer.len())];
+    fill(dtype, contents, &mut pattern);
+    buffer.fill(&pattern);
+}

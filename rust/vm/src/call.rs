@@ -1,0 +1,130 @@
+//! One call: from operands and results to a report.
+
+use crate::arrays::Arrays;
+use crate::code::Code;
+use crate::grid::Grid;
+use crate::host::Host;
+use crate::launch;
+use crate::machine::{Call, Worker};
+use crate::memory::Pool;
+use crate::observer::NoObserver;
+use crate::report::{Differs, Finding, Report};
+use crate::scheduler::{Rerun, Schedule, run_schedules};
+use crate::stats::Stats;
+use crate::trap::{Trap, TrapKind};
+use crate::{Executable, GlobalBuffer};
+use pallas_rs_ir::options::OutOfBounds;
+use std::sync::PoisonError;
+
+/// Rounds of loops without a known end that a thread may make, unless the options say otherwise.
+const MAX_ROUNDS: u64 = 100_000_000;
+/// A pool that holds more bytes than this is not kept for the next call.
+const IDLE_BYTES: usize = 64 << 20;
+
+/// Runs a call.
+pub(crate) fn run(
+    executable: &Executable,
+    operands: &[GlobalBuffer<'_>],
+    results: &[GlobalBuffer<'_>],
+    host: &dyn Host,
+) -> Report {
+    let code = &executable.code;
+    let program = &*code.program;
+    let options = &program.options;
+    let prepared = Grid::new(program, operands).and_then(|grid| {
+        let arrays = Arrays::new(program, operands, results, options.seeds > 1)?;
+        Ok(Runs { executable, code, arrays, grid, host, stats: Stats::default() })
+    });
+    let mut runs = match prepared {
+        Ok(runs) => runs,
+        Err(trap) => {
+            let finding = Finding::from_trap(program, &Schedule::first(options), &trap);
+            return Report::new(program, 0, vec![finding], Stats::default());
+        }
+    };
+    let explored = run_schedules(&mut runs, options);
+    let mut findings: Vec<Finding> = (explored.failures.iter())
+        .map(|(schedule, trap)| Finding::from_trap(program, schedule, trap))
+        .collect();
+    if let Some((schedule, difference)) = &explored.difference {
+        findings.push(Finding::from_difference(program, schedule, &differs(program, *difference)));
+    }
+    Report::new(program, explored.runs, findings, runs.stats)
+}
+
+fn differs(program: &pallas_rs_ir::Program, d: crate::scheduler::Difference) -> Differs {
+    use pallas_rs_ir::Binding;
+    let arg = program.args.iter().find(|arg| match arg.binding {
+        Binding::Result(r) | Binding::Aliased { result: r, .. } => r == d.result,
+        Binding::Operand(_) => false,
+    });
+    let bits = arg.map_or(8, |arg| arg.dtype.packed_bits());
+    Differs { result: d.result, element: d.byte * 8 / bits, bytes: d.bytes }
+}
+
+/// The runs of one call.
+struct Runs<'a> {
+    executable: &'a Executable,
+    code: &'a Code,
+    arrays: Arrays<'a>,
+    grid: Grid,
+    host: &'a dyn Host,
+    stats: Stats,
+}
+
+impl Rerun for Runs<'_> {
+    fn run(&mut self, schedule: &Schedule) -> Result<(), Box<Trap>> {
+        let program = &self.code.program;
+        let options = &program.options;
+        let call = Call {
+            code: self.code,
+            gmem: self.arrays.begin(),
+            grid: self.grid.bounds.clone(),
+            unwritten: options.uninitialized_memory.into(),
+            reads_outside: options.out_of_bounds_reads == OutOfBounds::Uninitialized,
+            host: self.host,
+            max_rounds: options.max_steps.unwrap_or(MAX_ROUNDS),
+        };
+        let pool = self.executable.take_pool();
+        let mut worker = Worker::new(pool, NoObserver);
+        let single = program.num_threads == 1 && program.cluster.iter().product::<usize>() == 1;
+        let done = if program.in_order && single {
+            let points = (0, self.grid.points);
+            launch::run_in_order(&call, &mut worker, &self.grid, schedule, points)
+        } else {
+            match schedule.scheduler() {
+                Ok(mut scheduler) => {
+                    launch::run_together(&call, &mut worker, &self.grid, schedule, &mut *scheduler)
+                }
+                Err(message) => Err(TrapKind::Internal { message }.into()),
+            }
+        };
+        self.stats.merge(&worker.stats);
+        if done.is_ok() {
+            self.executable.give_pool(worker.pool);
+        }
+        self.arrays.end();
+        done
+    }
+
+    fn results(&self) -> Vec<Vec<u8>> {
+        self.arrays.results()
+    }
+
+    fn set_results(&mut self, results: &[Vec<u8>]) {
+        self.arrays.set_results(results);
+    }
+}
+
+impl Executable {
+    fn take_pool(&self) -> Pool {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn give_pool(&self, pool: Pool) {
+        debug_assert_eq!(pool.in_use(), 0, "a run leaves no tile behind");
+        if pool.total() <= IDLE_BYTES && pool.in_use() == 0 {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
+        }
+    }
+}

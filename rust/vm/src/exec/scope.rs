@@ -1,0 +1,153 @@
+//! Allocations: their memory appears when a thread enters a scope and goes when the last one leaves.
+
+use crate::code::ScopeCode;
+use crate::machine::{ActiveScope, BarrierAlloc, Ctx, DataAlloc, Result, SharedScope};
+use crate::memory::{self, Base, Contents, RefVal};
+use crate::observer::Observer;
+use crate::sync::Barriers;
+use crate::sync::mbarrier::cluster_arrivals;
+use pallas_rs_core::DType;
+use pallas_rs_ir::{Alloc, AllocKind, Space};
+use smallvec::SmallVec;
+
+/// Puts an entry into the first empty place, or behind all others. Where blocks have peers, the k-th
+/// allocation of each must have the same number, whatever has been freed in the meantime.
+fn insert<T>(entries: &mut Vec<Option<T>>, entry: T, peers: bool) -> u32 {
+    let empty = if peers { None } else { entries.iter().position(Option::is_none) };
+    let at = empty.unwrap_or(entries.len());
+    if at == entries.len() {
+        entries.push(None);
+    }
+    entries[at] = Some(entry);
+    at as u32
+}
+
+impl<O: Observer> Ctx<'_, O> {
+    pub(super) fn enter_scope(&mut self, scope: &ScopeCode) -> Result<()> {
+        let shared = scope.collective && self.call.code.program.num_threads > 1;
+        let block = self.thread.block as usize;
+        let mut ordinal = None;
+        if shared {
+            ordinal = Some(self.thread.scopes_entered);
+            self.thread.scopes_entered += 1;
+        }
+        let known = ordinal.and_then(|k| {
+            self.cluster.blocks[block]
+                .scopes
+                .iter()
+                .find(|s| s.ordinal == k)
+                .map(|s| s.refs.clone())
+        });
+        let refs = match known {
+            Some(refs) => refs,
+            None => {
+                let allocs = scope.first_alloc..scope.first_alloc + scope.count;
+                let refs: SmallVec<[RefVal; 4]> =
+                    allocs.map(|alloc| self.allocate(alloc)).collect();
+                if let Some(ordinal) = ordinal {
+                    let users = self.call.code.program.num_threads as u32;
+                    let entry = SharedScope { ordinal, users, refs: refs.clone() };
+                    self.cluster.blocks[block].scopes.push(entry);
+                }
+                refs
+            }
+        };
+        for (view, &register) in refs.iter().zip(&scope.refs) {
+            self.thread.frame.refs[register as usize] = view.clone();
+        }
+        self.thread.scopes.push(ActiveScope { ordinal, refs });
+        Ok(())
+    }
+
+    pub(super) fn exit_scope(&mut self) -> Result<()> {
+        let scope = self.thread.scopes.pop().expect("scopes nest");
+        let block = self.thread.block as usize;
+        let mut ends = true;
+        if let Some(ordinal) = scope.ordinal {
+            let scopes = &mut self.cluster.blocks[block].scopes;
+            let at = scopes.iter().position(|s| s.ordinal == ordinal).expect("it was entered");
+            scopes[at].users -= 1;
+            ends = scopes[at].users == 0;
+            if ends {
+                scopes.remove(at);
+            }
+        }
+        self.leave_scope(&scope.refs, ends)?;
+        if ends {
+            scope.refs.iter().for_each(|view| self.free(view.base));
+        }
+        Ok(())
+    }
+
+    fn allocate(&mut self, alloc: u32) -> RefVal {
+        let call = self.call;
+        let spec: &Alloc = &call.code.allocs[alloc as usize];
+        let count: usize = spec.shape.iter().product();
+        let program = &call.code.program;
+        let block = self.thread.block;
+        let base = match &spec.kind {
+            AllocKind::Data { dtype, zeroed, .. } => {
+                let contents = if *zeroed { Contents::Zero } else { call.unwritten };
+                self.allocate_data(alloc, spec.space, *dtype, count, contents)
+            }
+            AllocKind::Semaphore => {
+                self.allocate_data(alloc, spec.space, DType::I32, count, Contents::Zero)
+            }
+            AllocKind::Barrier { arrivals, .. } => {
+                let barriers = Barriers::new(count, *arrivals, program.num_threads);
+                self.allocate_barriers(block, alloc, barriers)
+            }
+            AllocKind::ClusterBarrier { axes, arrivals, .. } => {
+                let arrivals = cluster_arrivals(*arrivals, axes, &program.cluster);
+                let barriers = Barriers::new(count, arrivals, program.num_threads);
+                self.allocate_barriers(block, alloc, barriers)
+            }
+        };
+        RefVal::whole(base, &spec.shape)
+    }
+
+    fn allocate_data(
+        &mut self,
+        alloc: u32,
+        space: Space,
+        dtype: DType,
+        count: usize,
+        contents: Contents,
+    ) -> Base {
+        let bytes = count * dtype.size();
+        let tile = self.worker.pool.alloc(bytes);
+        memory::fill(dtype, contents, self.worker.pool.bytes_mut(tile, bytes));
+        let entry = DataAlloc { alloc, tile };
+        match space {
+            Space::Regs => Base::Thread(insert(&mut self.thread.accumulators, entry, false)),
+            Space::Gmem | Space::Smem | Space::Tmem => {
+                let (block, peers) = (self.thread.block, self.cluster.blocks.len() > 1);
+                let buffers = &mut self.cluster.blocks[block as usize].buffers;
+                Base::Block { block, index: insert(buffers, entry, peers) }
+            }
+        }
+    }
+
+    fn allocate_barriers(&mut self, block: u32, alloc: u32, barriers: Barriers) -> Base {
+        let peers = self.cluster.blocks.len() > 1;
+        let entries = &mut self.cluster.blocks[block as usize].barriers;
+        Base::Barrier { block, index: insert(entries, BarrierAlloc { alloc, barriers }, peers) }
+    }
+
+    fn free(&mut self, base: Base) {
+        let data = match base {
+            Base::Global(_) => None,
+            Base::Block { block, index } => {
+                self.cluster.blocks[block as usize].buffers[index as usize].take()
+            }
+            Base::Thread(index) => self.thread.accumulators[index as usize].take(),
+            Base::Barrier { block, index } => {
+                self.cluster.blocks[block as usize].barriers[index as usize] = None;
+                None
+            }
+        };
+        if let Some(data) = data {
+            self.worker.pool.release(data.tile);
+        }
+    }
+}

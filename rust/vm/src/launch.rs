@@ -1,0 +1,358 @@
+//! Running the points of a grid: clusters appear, their threads run, and they go.
+
+use crate::code::{Code, Initial, Inst, Operand};
+use crate::exec::run::PATIENCE;
+use crate::frame::{Frame, Tile};
+use crate::grid::{Grid, Point};
+use crate::machine::{Block, Call, Cluster, Ctx, Result, Thread, Worker};
+use crate::memory::{Base, Pool, RefVal, fill};
+use crate::observer::Observer;
+use crate::scheduler::{Crew, Schedule, Scheduler, Slot, Turn, drive};
+use crate::stats::Stats;
+use crate::sync::{Engines, ThreadQueues};
+use crate::trap::{Deadlock, DeadlockRow, Trap, TrapKind, Waiting};
+use pallas_rs_ir::{Op, options::AsyncCompletion};
+
+/// Blocks the largest device holds at the same time, more or less.
+const RESIDENT_BLOCKS: usize = 132 * 8;
+
+impl<O: Observer> Worker<O> {
+    pub(crate) fn new(pool: Pool, observer: O) -> Worker<O> {
+        Worker {
+            pool,
+            stats: Stats::default(),
+            observer,
+            matmul: pallas_rs_core::MatmulScratch::default(),
+            patience: PATIENCE,
+        }
+    }
+}
+
+/// A cluster with its threads.
+struct Resident {
+    cluster: Cluster,
+    threads: Vec<Thread>,
+    /// By thread: whether it has ended.
+    ended: Vec<bool>,
+}
+
+/// The state of a thread before its first instruction.
+fn new_frame(call: &Call<'_>, pool: &mut Pool) -> Frame {
+    let code = call.code;
+    let mut frame = Frame::new(code.scalars, code.tiles, code.refs);
+    for initial in &code.initial {
+        match initial {
+            &Initial::Scalar { reg, bits } => frame.scalars[reg as usize] = bits,
+            &Initial::Splat { reg, bits } => frame.tiles[reg as usize] = Tile::Splat(bits),
+            &Initial::Blob { reg, blob } => {
+                let bytes = &code.program.blobs[blob as usize];
+                let id = pool.alloc(bytes.len());
+                pool.bytes_mut(id, bytes.len()).copy_from_slice(bytes);
+                frame.tiles[reg as usize] = Tile::Dense(id);
+            }
+            Initial::Arg { reg, arg, shape } => {
+                frame.refs[*reg as usize] = RefVal::whole(Base::Global(*arg), shape);
+            }
+        }
+    }
+    for by_value in &code.by_value {
+        by_value_argument(call, pool, &mut frame, by_value.arg, by_value.operand);
+    }
+    frame
+}
+
+fn by_value_argument(
+    call: &Call<'_>,
+    pool: &mut Pool,
+    frame: &mut Frame,
+    arg: u32,
+    operand: Operand,
+) {
+    let view = RefVal::whole(Base::Global(arg), &[]);
+    let mut element = [0; 16];
+    let dtype = call.code.program.args[arg as usize].dtype;
+    let bytes = &mut element[..dtype.size()];
+    crate::memory::read_view(call.gmem.source(arg), &view, dtype, call.unwritten, bytes);
+    match operand {
+        Operand::Scalar { register, .. } => {
+            frame.scalars[register as usize] = pallas_rs_core::load_scalar(bytes.len(), bytes, 0);
+        }
+        Operand::Tile { register, .. } => {
+            let id = pool.alloc(bytes.len());
+            pool.bytes_mut(id, bytes.len()).copy_from_slice(bytes);
+            frame.tiles[register as usize] = Tile::Dense(id);
+        }
+        Operand::Ref { .. } => unreachable!("the verifier saw a value"),
+    }
+}
+
+impl Resident {
+    fn new(call: &Call<'_>, pool: &mut Pool) -> Resident {
+        let program = &call.code.program;
+        let blocks: usize = program.cluster.iter().product();
+        let threads = (0..blocks * program.num_threads)
+            .map(|i| Thread {
+                block: (i / program.num_threads) as u32,
+                index: (i % program.num_threads) as u32,
+                frame: new_frame(call, pool),
+                ..Thread::default()
+            })
+            .collect();
+        Resident {
+            cluster: Cluster {
+                index: 0,
+                point: Point::new(),
+                blocks: (0..blocks).map(|_| Block::default()).collect(),
+                engines: Engines::default(),
+            },
+            threads,
+            ended: vec![true; blocks * program.num_threads],
+        }
+    }
+
+    /// Makes it the cluster of a grid point. Nothing is left over from the last one but registers.
+    fn start<O: Observer>(&mut self, worker: &mut Worker<O>, schedule: &Schedule, index: u64) {
+        self.cluster.index = index;
+        if schedule.completion != self.cluster.engines.completion
+            || schedule.completion == AsyncCompletion::Random
+        {
+            let seed = schedule.engine_seed() ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.cluster.engines = Engines::new(schedule.completion, seed);
+        }
+        for block in &mut self.cluster.blocks {
+            block.buffers.clear();
+            block.barriers.clear();
+        }
+        for thread in &mut self.threads {
+            thread.pc = 0;
+            thread.scopes_entered = 0;
+            thread.rounds = 0;
+        }
+        self.ended.fill(false);
+        if O::WATCHES {
+            for block in 0..self.cluster.blocks.len() as u32 {
+                worker.observer.on_block_start(index, block);
+            }
+        }
+        worker.stats.blocks += self.cluster.blocks.len() as u64;
+    }
+
+    fn finish<O: Observer>(&mut self, worker: &mut Worker<O>) {
+        self.cluster.engines.loads.clear();
+        if O::WATCHES {
+            for block in 0..self.cluster.blocks.len() as u32 {
+                worker.observer.on_block_end(self.cluster.index, block);
+            }
+        }
+    }
+
+    /// Completes what is in flight. Whether there was anything.
+    fn complete<O: Observer>(&mut self, call: &Call<'_>, worker: &mut Worker<O>) -> Result<bool> {
+        let thread = &mut self.threads[0];
+        Ctx { call, worker, cluster: &mut self.cluster, thread }.complete_all()
+    }
+
+    /// What each thread waits for.
+    fn rows<O: Observer>(
+        &mut self,
+        call: &Call<'_>,
+        worker: &mut Worker<O>,
+        rows: &mut Vec<DeadlockRow>,
+    ) -> Result<()> {
+        for (thread, &ended) in self.threads.iter_mut().zip(&self.ended) {
+            let code = call.code;
+            let pc = thread.pc;
+            let ctx = Ctx { call, worker, cluster: &mut self.cluster, thread };
+            let who = ctx.who();
+            let (span, waiting) = if ended {
+                (None, Waiting::Exited)
+            } else {
+                (Some(code.span(pc)), awaited(&ctx, code, pc)?)
+            };
+            rows.push(DeadlockRow { who, span, waiting });
+        }
+        Ok(())
+    }
+}
+
+/// What a thread waits for follows from the instruction it is at.
+fn awaited<O: Observer>(ctx: &Ctx<'_, O>, code: &Code, pc: u32) -> Result<Waiting> {
+    if let Inst::Op { record } = code.insts[pc as usize] {
+        let record = &code.records[record as usize];
+        match record.op {
+            Op::BarrierWait {} => return ctx.waiting_on(record.operands[0], false),
+            Op::BarrierArrive { .. } => return ctx.waiting_on(record.operands[0], true),
+            _ => {}
+        }
+    }
+    let message = "a thread blocks at an op that does not wait".to_owned();
+    Err(TrapKind::Internal { message }.into())
+}
+
+#[cold]
+fn deadlock<'r, O: Observer>(
+    call: &Call<'_>,
+    worker: &mut Worker<O>,
+    clusters: impl Iterator<Item = &'r mut Resident>,
+    clusters_finished: u64,
+) -> Box<Trap> {
+    let mut rows = Vec::new();
+    for resident in clusters {
+        if let Err(trap) = resident.rows(call, worker, &mut rows) {
+            return trap;
+        }
+    }
+    TrapKind::Deadlock(Deadlock { rows, clusters_finished }).into()
+}
+
+/// Runs points `first..end` one after another, each by one thread that nobody waits for: a
+/// `pl.pallas_call`.
+///
+/// # Errors
+/// What stopped the first point that did not finish.
+pub(crate) fn run_in_order<O: Observer>(
+    call: &Call<'_>,
+    worker: &mut Worker<O>,
+    grid: &Grid,
+    schedule: &Schedule,
+    (first, end): (u64, u64),
+) -> Result<()> {
+    let mut resident = Resident::new(call, &mut worker.pool);
+    resident.cluster.point = grid.point(first);
+    for index in first..end {
+        resident.start(worker, schedule, index);
+        loop {
+            let Resident { cluster, threads, .. } = &mut resident;
+            match (Ctx { call, worker, cluster, thread: &mut threads[0] }).run(None)? {
+                Turn::Ended => break,
+                Turn::Yielded => {}
+                Turn::Blocked { .. } => {
+                    if !resident.complete(call, worker)? {
+                        let only = std::iter::once(&mut resident);
+                        return Err(deadlock(call, worker, only, index));
+                    }
+                }
+            }
+        }
+        resident.finish(worker);
+        worker.patience -= 64;
+        grid.advance(&mut resident.cluster.point);
+    }
+    release(resident, &mut worker.pool);
+    Ok(())
+}
+
+fn release(resident: Resident, pool: &mut Pool) {
+    for mut thread in resident.threads {
+        thread.frame.clear_tiles(pool);
+        thread.queues = ThreadQueues::default();
+    }
+}
+
+/// Runs clusters whose threads wait for each other.
+///
+/// # Errors
+/// What stopped a thread, or the deadlock.
+pub(crate) fn run_together<O: Observer>(
+    call: &Call<'_>,
+    worker: &mut Worker<O>,
+    grid: &Grid,
+    schedule: &Schedule,
+    scheduler: &mut dyn Scheduler,
+) -> Result<()> {
+    let program = &call.code.program;
+    let blocks: usize = program.cluster.iter().product();
+    let options = &program.options;
+    let room = match (program.in_order, options.resident_clusters) {
+        (true, _) => 1,
+        (false, Some(n)) => n.max(1) as usize,
+        (false, None) => (RESIDENT_BLOCKS / blocks.max(1)).max(1),
+    };
+    let threads = blocks * program.num_threads;
+    let mut crew = Together {
+        call,
+        worker,
+        grid,
+        schedule,
+        threads,
+        room,
+        next: 0,
+        finished: 0,
+        clusters: Vec::new(),
+        live: 0,
+    };
+    drive(&mut crew, scheduler)?;
+    let Together { clusters, worker, .. } = crew;
+    clusters.into_iter().for_each(|resident| release(resident, &mut worker.pool));
+    Ok(())
+}
+
+/// The resident clusters of a kernel.
+struct Together<'m, 'a, O> {
+    call: &'m Call<'a>,
+    worker: &'m mut Worker<O>,
+    grid: &'m Grid,
+    schedule: &'m Schedule,
+    /// Threads of a cluster.
+    threads: usize,
+    /// Clusters that may be resident.
+    room: usize,
+    /// The next point to launch.
+    next: u64,
+    finished: u64,
+    /// A thread's slot is its number in its cluster plus `threads` times the cluster's place here.
+    clusters: Vec<Resident>,
+    live: usize,
+}
+
+impl<O: Observer> Crew for Together<'_, '_, O> {
+    fn run(&mut self, slot: Slot, scheduler: &mut dyn Scheduler) -> Result<Turn> {
+        let (place, number) = (slot as usize / self.threads, slot as usize % self.threads);
+        let resident = &mut self.clusters[place];
+        let preempt = if scheduler.preemptive() { Some(scheduler) } else { None };
+        let thread = &mut resident.threads[number];
+        let (call, worker) = (self.call, &mut *self.worker);
+        let turn = Ctx { call, worker, cluster: &mut resident.cluster, thread }.run(preempt)?;
+        if turn == Turn::Ended {
+            resident.ended[number] = true;
+            if resident.ended.iter().all(|&ended| ended) {
+                resident.finish(self.worker);
+                self.live -= 1;
+                self.finished += 1;
+            }
+        }
+        Ok(turn)
+    }
+
+    fn launch(&mut self, _crowd: bool, slots: &mut Vec<Slot>) -> Result<bool> {
+        if self.next == self.grid.points || self.live == self.room {
+            return Ok(false);
+        }
+        let gone = |resident: &Resident| resident.ended.iter().all(|&ended| ended);
+        let place = self.clusters.iter().position(gone).unwrap_or_else(|| {
+            self.clusters.push(Resident::new(self.call, &mut self.worker.pool));
+            self.clusters.len() - 1
+        });
+        let resident = &mut self.clusters[place];
+        resident.cluster.point = self.grid.point(self.next);
+        resident.start(self.worker, self.schedule, self.next);
+        self.worker.patience -= 64;
+        self.next += 1;
+        self.live += 1;
+        slots.extend((0..self.threads).map(|i| (place * self.threads + i) as Slot));
+        Ok(true)
+    }
+
+    fn complete(&mut self) -> Result<bool> {
+        let mut any = false;
+        for resident in self.clusters.iter_mut().filter(|r| r.ended.contains(&false)) {
+            any |= resident.complete(self.call, self.worker)?;
+        }
+        Ok(any)
+    }
+
+    fn deadlock(&mut self) -> Box<Trap> {
+        let live = self.clusters.iter_mut().filter(|r| r.ended.contains(&false));
+        deadlock(self.call, self.worker, live, self.finished)
+    }
+}
