@@ -230,14 +230,18 @@ impl Finding {
 
 pub use schedule::Differs;
 
-fn with_texts<S: serde::Serializer>(findings: &[Finding], serializer: S) -> Result<S::Ok, S::Error> {
+fn with_texts<S: serde::Serializer>(
+    findings: &[Finding],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct WithText<'a> {
         text: String,
         #[serde(flatten)]
         finding: &'a Finding,
     }
-    serializer.collect_seq(findings.iter().map(|finding| WithText { text: finding.text(), finding }))
+    serializer
+        .collect_seq(findings.iter().map(|finding| WithText { text: finding.text(), finding }))
 }
 
 fn source(program: &Program, span: SpanId) -> Option<Source> {

@@ -140,7 +140,8 @@ impl<O: Observer> Ctx<'_, O> {
     fn share(&self, collective: &Collective, source: Operand, target: Operand) -> Share {
         let cluster = &self.call.code.program.cluster;
         let peers = peers(self.thread.block as usize, &collective.axes, cluster);
-        let rank = peers.iter().position(|&b| b == self.thread.block).expect("a block is its own peer");
+        let rank =
+            peers.iter().position(|&b| b == self.thread.block).expect("a block is its own peer");
         let leads = rank == 0;
         match collective.partition {
             Partition::Multicast => Share { part: None, peers, arrives: true },
@@ -153,9 +154,16 @@ impl<O: Observer> Ctx<'_, O> {
                     .zip(&to.dims)
                     .enumerate()
                     .map(|(d, (all, mine))| {
-                        let (start, size) =
-                            if d == axis { (rank as i64 * mine.size, mine.size) } else { (0, all.size) };
-                        SliceDim::Slice { start: Start::Static(start), size: size as usize, stride: 1 }
+                        let (start, size) = if d == axis {
+                            (rank as i64 * mine.size, mine.size)
+                        } else {
+                            (0, all.size)
+                        };
+                        SliceDim::Slice {
+                            start: Start::Static(start),
+                            size: size as usize,
+                            stride: 1,
+                        }
                     })
                     .collect();
                 Share { part: Some(from.slice(&dims, [])), peers, arrives: leads }
@@ -185,7 +193,15 @@ impl<O: Observer> Ctx<'_, O> {
 
     fn issue_store(&mut self, store: &Store) -> Result<()> {
         let (at, accumulates) = (self.at(), store.reduction.is_some());
-        self.issue_transfer(at, Engine::TmaStore, store.ticket, &store.transfer, store.dtype, None, accumulates)
+        self.issue_transfer(
+            at,
+            Engine::TmaStore,
+            store.ticket,
+            &store.transfer,
+            store.dtype,
+            None,
+            accumulates,
+        )
     }
 
     fn issue_transfer(

@@ -16,7 +16,11 @@ const RARITY: u64 = 3;
 
 impl<O: Observer> Ctx<'_, O> {
     /// One arrival, or with a cluster barrier one in every block it reaches.
-    pub(crate) fn barrier_arrive(&mut self, barrier: Operand, predicate: Option<&Operand>) -> Result {
+    pub(crate) fn barrier_arrive(
+        &mut self,
+        barrier: Operand,
+        predicate: Option<&Operand>,
+    ) -> Result {
         self.drift()?;
         if !self.predicate(predicate) {
             return Ok(Flow::Next);
@@ -218,7 +222,11 @@ impl<O: Observer> Ctx<'_, O> {
         };
         let cluster = &self.call.code.program.cluster;
         let leader = arrival_targets(key.block as usize, axes, cluster, true);
-        if leader.contains(&key.block) { Ok(()) } else { Err(self.broken(key, BarrierRule::NotLeader)) }
+        if leader.contains(&key.block) {
+            Ok(())
+        } else {
+            Err(self.broken(key, BarrierRule::NotLeader))
+        }
     }
 
     /// Completes the oldest copy that arrives on a barrier and can complete. Whether there was one.
@@ -240,7 +248,9 @@ impl<O: Observer> Ctx<'_, O> {
         load.peers.iter().all(|&block| {
             let entry = self.cluster.blocks[block as usize].barriers.get(key.alloc as usize);
             entry.is_some_and(|entry| {
-                entry.as_ref().is_none_or(|b| b.barriers.get(key.index as usize).collectives() > load.ordinal)
+                entry
+                    .as_ref()
+                    .is_none_or(|b| b.barriers.get(key.index as usize).collectives() > load.ordinal)
             })
         })
     }
@@ -290,7 +300,8 @@ impl<O: Observer> Ctx<'_, O> {
             }
         }
         let queues = &self.thread.queues;
-        let pending = [queues.stores.is_empty(), queues.copies.is_empty(), queues.products.is_empty()];
+        let pending =
+            [queues.stores.is_empty(), queues.copies.is_empty(), queues.products.is_empty()];
         if !pending[0] && self.cluster.engines.draw(RARITY) {
             let store = self.thread.queues.stores.pop_any().expect("there is one");
             self.perform_store(store);
@@ -324,8 +335,11 @@ impl<O: Observer> Ctx<'_, O> {
             while let Some(p) = self.thread.queues.products.pop_where(|p| p.touches(base)) {
                 self.perform_product(p);
             }
-            while let Some(s) =
-                self.thread.queues.stores.pop_where(|s| s.captured.is_none() && s.transfer.from.base == base)
+            while let Some(s) = self
+                .thread
+                .queues
+                .stores
+                .pop_where(|s| s.captured.is_none() && s.transfer.from.base == base)
             {
                 self.perform_store(s);
             }

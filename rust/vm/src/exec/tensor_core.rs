@@ -69,7 +69,12 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// Reads an accumulator, first waiting when `wait` says so.
-    pub(crate) fn accumulator_load(&mut self, acc: Operand, wait: Option<u32>, result: Operand) -> Result {
+    pub(crate) fn accumulator_load(
+        &mut self,
+        acc: Operand,
+        wait: Option<u32>,
+        result: Operand,
+    ) -> Result {
         match wait {
             Some(n) => drop(self.wgmma_wait(n)?),
             None => self.drift()?,
@@ -101,9 +106,18 @@ impl<O: Observer> Ctx<'_, O> {
         };
         let reads: SmallVec<[_; 2]> = read.iter().map(window).collect();
         let write = window(&acc);
-        fn view(w: &(crate::observer::BaseId, u32, i64, [usize; 2], [i64; 2], usize)) -> Window<'_> {
+        fn view(
+            w: &(crate::observer::BaseId, u32, i64, [usize; 2], [i64; 2], usize),
+        ) -> Window<'_> {
             let (base, block, offset, sizes, strides, elem_size) = w;
-            Window { base: *base, block: *block, offset: *offset, sizes, strides, elem_size: *elem_size }
+            Window {
+                base: *base,
+                block: *block,
+                offset: *offset,
+                sizes,
+                strides,
+                elem_size: *elem_size,
+            }
         }
         let reads: SmallVec<[Window<'_>; 2]> = reads.iter().map(view).collect();
         let operation = Operation {

@@ -39,15 +39,21 @@ pub struct Differs {
 
 impl Finding {
     /// A difference between the results of the first schedule and of another one.
-    pub(crate) fn from_difference(program: &Program, schedule: &Schedule, differs: &Differs) -> Finding {
+    pub(crate) fn from_difference(
+        program: &Program,
+        schedule: &Schedule,
+        differs: &Differs,
+    ) -> Finding {
         let arg = program.args.iter().find(|arg| match arg.binding {
             Binding::Result(r) | Binding::Aliased { result: r, .. } => r == differs.result,
             Binding::Operand(_) => false,
         });
-        let name = arg.map_or_else(|| format!("result {}", differs.result), |a| format!("`{}`", a.name));
+        let name =
+            arg.map_or_else(|| format!("result {}", differs.result), |a| format!("`{}`", a.name));
         let shape = arg.map_or(&[][..], |a| &a.shape[..]);
         let at = coordinates(differs.element, shape);
-        let order_only = arg.is_some_and(|a| a.dtype.is_float()) && adds_floats(&program.body, program);
+        let order_only =
+            arg.is_some_and(|a| a.dtype.is_float()) && adds_floats(&program.body, program);
         let (severity, hint) = if order_only {
             let hint = "the kernel adds floats to memory in whatever order they come, and a sum of floats \
                         depends on its order: compare with a tolerance";
@@ -97,8 +103,12 @@ fn adds_floats(region: &Region, program: &Program) -> bool {
         let float = |operand: usize| {
             let ty = inst.operands.get(operand).map(|&v| program.ty(v));
             ty.is_some_and(|ty| match ty {
-                pallas_rs_ir::Type::Ref(r) => matches!(r.elem, pallas_rs_ir::Elem::Data(d) if d.is_float()),
-                pallas_rs_ir::Type::Scalar(d) | pallas_rs_ir::Type::Tile(d, _) => DType::is_float(*d),
+                pallas_rs_ir::Type::Ref(r) => {
+                    matches!(r.elem, pallas_rs_ir::Elem::Data(d) if d.is_float())
+                }
+                pallas_rs_ir::Type::Scalar(d) | pallas_rs_ir::Type::Tile(d, _) => {
+                    DType::is_float(*d)
+                }
             })
         };
         let here = match &inst.op {

@@ -2,7 +2,8 @@
 
 use super::{Source, ThreadLine, source as source_of};
 use crate::trap::{
-    Access, BarrierName, BarrierRule, Deadlock, Extent, GridFault, Limit, Place, TrapKind, Waiting, Who,
+    Access, BarrierName, BarrierRule, Deadlock, Extent, GridFault, Limit, Place, TrapKind, Waiting,
+    Who,
 };
 use pallas_rs_ir::{Program, Space};
 
@@ -60,20 +61,28 @@ pub(super) fn of(program: &Program, kind: &TrapKind) -> Words {
             resource(*limit, *needed, *available, target)
         }
         TrapKind::DivisionByZero { remainder } => {
-            let what = if *remainder { "an integer remainder by zero" } else { "an integer division by zero" };
+            let what = if *remainder {
+                "an integer remainder by zero"
+            } else {
+                "an integer division by zero"
+            };
             Words::new("ArithmeticFaultError", "PRS-J2", what)
                 .hint("a GPU gives no defined value here: guard the divisor, or divide floats")
         }
-        TrapKind::Check { message } => {
-            Words::new("KernelError", "PRS-CHECK", format!("a check in the kernel failed: {message}"))
-        }
+        TrapKind::Check { message } => Words::new(
+            "KernelError",
+            "PRS-CHECK",
+            format!("a check in the kernel failed: {message}"),
+        ),
         TrapKind::Host { call, message } => {
             Words::new("KernelError", "PRS-HOST", format!("`{call}` failed: {message}"))
         }
-        TrapKind::StepLimit { limit } => {
-            Words::new("DeadlockError", "PRS-E2", format!("the run did not end within {limit} steps"))
-                .hint("look for a loop whose condition never becomes false, or raise `max_steps`")
-        }
+        TrapKind::StepLimit { limit } => Words::new(
+            "DeadlockError",
+            "PRS-E2",
+            format!("the run did not end within {limit} steps"),
+        )
+        .hint("look for a loop whose condition never becomes false, or raise `max_steps`"),
         TrapKind::Interrupted => {
             Words::new("KernelError", "PRS-INTERRUPTED", "the run was interrupted")
         }
@@ -101,7 +110,8 @@ fn out_of_bounds(access: Access, place: &Place) -> Words {
         Access::Block => ("PRS-H1", "the block selected by an index map"),
     };
     let how = place.escapes_at().map_or(String::new(), |d| {
-        let dimension = if place.shape.len() > 1 { format!("dimension {d} of ") } else { String::new() };
+        let dimension =
+            if place.shape.len() > 1 { format!("dimension {d} of ") } else { String::new() };
         format!(" at {} of {dimension}size {}", extent(&place.window[d]), place.shape[d])
     });
     let class = if access == Access::Barrier { "BarrierError" } else { "OutOfBoundsError" };
@@ -113,12 +123,18 @@ fn out_of_bounds(access: Access, place: &Place) -> Words {
         Access::TmaLoad => {
             words.hint("drop `oob_mode=PROMISE_IN_BOUNDS`, and the part outside reads as zeros")
         }
-        Access::TmaStore => words.hint("a TMA store drops what lies behind the array, not before it"),
-        Access::Barrier => words.hint("JAX clamps a barrier index; hardware would take another barrier"),
+        Access::TmaStore => {
+            words.hint("a TMA store drops what lies behind the array, not before it")
+        }
+        Access::Barrier => {
+            words.hint("JAX clamps a barrier index; hardware would take another barrier")
+        }
         Access::CopyInSmem | Access::TensorCore => {
             words.hint("SMEM is no array of the device: every element of the window has to exist")
         }
-        Access::Block => words.hint("every block has to begin inside its array; a ragged last one may"),
+        Access::Block => {
+            words.hint("every block has to begin inside its array; a ragged last one may")
+        }
     }
 }
 
@@ -131,9 +147,14 @@ fn resource(limit: Limit, needed: u64, available: u64, target: &str) -> Words {
         Limit::ClusterBlocks => ("PRS-I7", "blocks of a cluster", ""),
         Limit::Memory => ("PRS-MEMORY", "memory of this machine", " bytes"),
     };
-    let message = format!("the kernel needs {needed}{unit} of the {what}; {target} has {available}{unit}");
+    let message =
+        format!("the kernel needs {needed}{unit} of the {what}; {target} has {available}{unit}");
     let words = Words::new("ResourceError", code, message);
-    if limit == Limit::Memory { words } else { words.hint("`limits=\"ignore\"` runs it all the same") }
+    if limit == Limit::Memory {
+        words
+    } else {
+        words.hint("`limits=\"ignore\"` runs it all the same")
+    }
 }
 
 fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
@@ -147,7 +168,9 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
             ),
         )
         .missing(format!("a wait on {name} before the arrivals of its phase {phase}"))
-        .hint("hardware tells two phases apart by one bit: a later wait would take one for the other"),
+        .hint(
+            "hardware tells two phases apart by one bit: a later wait would take one for the other",
+        ),
         BarrierRule::Missed { thread, observed, phase } => error(
             "PRS-D2",
             format!(
@@ -197,12 +220,16 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
         ),
         BarrierRule::PeerEnded { block } => error(
             "PRS-D14",
-            format!("an arrival on {name} of block {block} of the cluster, which has left its scope"),
+            format!(
+                "an arrival on {name} of block {block} of the cluster, which has left its scope"
+            ),
         )
         .missing(format!("a last wait of block {block} that keeps it alive")),
         BarrierRule::PendingAtEnd { arrived, needed } => error(
             "PRS-D8",
-            format!("the scope of {name} ends in the middle of a phase: {arrived} of {needed} arrivals"),
+            format!(
+                "the scope of {name} ends in the middle of a phase: {arrived} of {needed} arrivals"
+            ),
         )
         .missing(format!("{} more arrivals, or fewer before", needed - arrived)),
         BarrierRule::Reused { observed, completed } => error(
@@ -237,16 +264,22 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
                 }
                 let copies = match incomplete {
                     0 => String::new(),
-                    n => format!("; {n} collective {} not issued by every block", plural_copies(*n)),
+                    n => {
+                        format!("; {n} collective {} not issued by every block", plural_copies(*n))
+                    }
                 };
-                format!("waits on {name} for phase {phase} ({arrived} of {needed} arrivals{copies})")
+                format!(
+                    "waits on {name} for phase {phase} ({arrived} of {needed} arrivals{copies})"
+                )
             }
             Waiting::Peer { barrier } => {
                 let name = barrier_name(barrier);
                 format!("arrives on {name} of another block, which has not entered that scope")
             }
             Waiting::Scope { arrived, needed } => {
-                format!("waits for the other threads of its block to enter a scope ({arrived} of {needed})")
+                format!(
+                    "waits for the other threads of its block to enter a scope ({arrived} of {needed})"
+                )
             }
             Waiting::Exited => "has ended".to_owned(),
         };

@@ -16,7 +16,7 @@ pub(crate) use pct::Pct;
 pub(crate) use random::Random;
 pub(crate) use replay::{Recorder, Replay};
 pub(crate) use round_robin::RoundRobin;
-pub(crate) use schedules::{Schedule, run_schedules, schedules_of};
+pub(crate) use schedules::{Difference, Rerun, Schedule, run_schedules};
 
 use crate::trap::Trap;
 
@@ -77,7 +77,7 @@ pub(crate) trait Crew {
     fn complete(&mut self) -> Result<bool, Box<Trap>>;
 
     /// What every thread waits for.
-    fn deadlock(&self) -> Box<Trap>;
+    fn deadlock(&mut self) -> Box<Trap>;
 }
 
 /// The resident threads, and which of them are worth trying.

@@ -74,7 +74,7 @@ impl Crew for Toy {
         Ok(false)
     }
 
-    fn deadlock(&self) -> Box<Trap> {
+    fn deadlock(&mut self) -> Box<Trap> {
         TrapKind::Deadlock(Deadlock::default()).into()
     }
 }
@@ -110,7 +110,9 @@ fn the_next_cluster_comes_when_the_resident_ones_are_stuck_or_done() {
 #[test]
 fn crossed_waits_are_a_deadlock() {
     let crossed: &[&[Step]] = &[&[Wait(0, 1), Signal(1)], &[Wait(1, 1), Signal(0)], &[Note]];
-    for mut scheduler in [Box::new(RoundRobin::default()) as Box<dyn Scheduler>, Box::new(Random::new(3))] {
+    for mut scheduler in
+        [Box::new(RoundRobin::default()) as Box<dyn Scheduler>, Box::new(Random::new(3))]
+    {
         let mut toy = Toy::new(&[crossed]);
         let trap = drive(&mut toy, &mut *scheduler).unwrap_err();
         assert!(matches!(trap.kind, TrapKind::Deadlock(_)));
@@ -169,7 +171,7 @@ fn a_thread_that_polls_does_not_starve_others_under_priorities() {
         fn complete(&mut self) -> Result<bool, Box<Trap>> {
             Ok(false)
         }
-        fn deadlock(&self) -> Box<Trap> {
+        fn deadlock(&mut self) -> Box<Trap> {
             unreachable!("nobody waits")
         }
     }

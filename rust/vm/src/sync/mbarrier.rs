@@ -45,14 +45,8 @@ pub(crate) struct Barriers {
 impl Barriers {
     /// `count` barriers that need `needed` arrivals a phase, for a block of `threads` threads.
     pub(crate) fn new(count: usize, needed: u32, threads: usize) -> Self {
-        let barrier = Barrier {
-            phase: 0,
-            arrived: 0,
-            needed,
-            in_flight: 0,
-            observed: 0,
-            collectives: 0,
-        };
+        let barrier =
+            Barrier { phase: 0, arrived: 0, needed, in_flight: 0, observed: 0, collectives: 0 };
         Barriers {
             barriers: vec![barrier; count].into(),
             seen: vec![0; count * threads].into(),

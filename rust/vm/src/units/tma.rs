@@ -104,8 +104,17 @@ impl<O: Observer> Ctx<'_, O> {
         let x = store.captured.unwrap_or_else(|| self.capture(transfer, elem));
         let (id, mut old) = self.new_tile(bytes);
         let old_bytes = old.bytes_mut(bytes);
-        transfer.gather_target(elem, self.source(transfer.to.base, elem, transfer.to.end), old_bytes);
-        rmw::combine(kind, store.dtype, old_bytes, Operand::Slice(self.worker.pool.bytes(x, bytes)));
+        transfer.gather_target(
+            elem,
+            self.source(transfer.to.base, elem, transfer.to.end),
+            old_bytes,
+        );
+        rmw::combine(
+            kind,
+            store.dtype,
+            old_bytes,
+            Operand::Slice(self.worker.pool.bytes(x, bytes)),
+        );
         self.worker.pool.put(id, old);
         self.worker.pool.release(x);
         self.scatter_tile(transfer, elem, id);
@@ -150,7 +159,12 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// One side of a transfer, for an observer.
-    pub(crate) fn window<'w>(&self, side: &'w Side, shape: &'w [usize], elem: usize) -> crate::observer::Window<'w> {
+    pub(crate) fn window<'w>(
+        &self,
+        side: &'w Side,
+        shape: &'w [usize],
+        elem: usize,
+    ) -> crate::observer::Window<'w> {
         let (base, block) = self.base_id(side.base);
         crate::observer::Window {
             base,

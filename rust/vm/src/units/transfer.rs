@@ -144,10 +144,21 @@ mod tests {
 
     #[test]
     fn contiguous_dimensions_become_one_run() {
-        let t = Transfer::new(&view(0, &[8, 4, 4], &[(2, 3), (0, 4), (0, 4)]), &view(1, &[3, 4, 4], &[(0, 3), (0, 4), (0, 4)])).unwrap();
+        let t = Transfer::new(
+            &view(0, &[8, 4, 4], &[(2, 3), (0, 4), (0, 4)]),
+            &view(1, &[3, 4, 4], &[(0, 3), (0, 4), (0, 4)]),
+        )
+        .unwrap();
         assert_eq!((&t.shape[..], t.from.offset, t.from.end, t.len()), (&[48][..], 32, 80, 48));
-        let t = Transfer::new(&view(0, &[8, 8], &[(1, 2), (2, 4)]), &view(1, &[2, 4], &[(0, 2), (0, 4)])).unwrap();
-        assert_eq!((&t.shape[..], &t.from.strides[..], &t.to.strides[..]), (&[2, 4][..], &[8, 1][..], &[4, 1][..]));
+        let t = Transfer::new(
+            &view(0, &[8, 8], &[(1, 2), (2, 4)]),
+            &view(1, &[2, 4], &[(0, 2), (0, 4)]),
+        )
+        .unwrap();
+        assert_eq!(
+            (&t.shape[..], &t.from.strides[..], &t.to.strides[..]),
+            (&[2, 4][..], &[8, 1][..], &[4, 1][..])
+        );
         assert_eq!((t.from.end, t.to.end), (8 + 2 + 8 + 3 + 1, 8));
     }
 
@@ -162,7 +173,11 @@ mod tests {
 
     #[test]
     fn dense_bytes_in_between() {
-        let t = Transfer::new(&view(0, &[2, 4], &[(0, 2), (1, 2)]), &view(1, &[4, 2], &[(1, 2), (0, 2)])).unwrap();
+        let t = Transfer::new(
+            &view(0, &[2, 4], &[(0, 2), (1, 2)]),
+            &view(1, &[4, 2], &[(1, 2), (0, 2)]),
+        )
+        .unwrap();
         let source: Vec<u8> = (0..8).collect();
         let mut dense = [0; 4];
         t.gather(1, source[..].into(), &mut dense);
