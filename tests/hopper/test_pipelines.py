@@ -88,31 +88,34 @@ def test_an_index_map_that_reads_a_table(run, rand):
     np.testing.assert_array_equal(run(kernel, table, x), want)
 
 
-def specialized_kernel(steps, concurrent, rows, **kw):
-    def body(n, x, o):
+def specialized_kernel(steps, concurrent):
+    """Doubles 16-row tiles: a memory thread loads, two others compute and store halves."""
+
+    def body(n, x, o, s):
         w = lax.axis_index("wg")
-        count = n[0] if steps is None else steps
+        half = pl.ds(w * 8, 8)
 
-        def step(_, x_s, o_s):
-            half = pl.ds(w * 8, 8)
-            o_s[half] = x_s[half] * 2 + 1
+        def step(idx, x_s):
+            plgpu.wait_smem_to_gmem(0, wait_read_only=True)
+            s[half] = x_s[half] * 2 + 1
+            plgpu.commit_smem()
+            plgpu.copy_smem_to_gmem(s.at[half], o.at[pl.ds(idx[0] * 16 + w * 8, 8)])
 
-        spec = plgpu.BlockSpec((16, 16), lambda i: (i, 0))
         plgpu.emit_pipeline_warp_specialized(
             step,
-            grid=(count,),
-            in_specs=[spec],
-            out_specs=[spec],
+            grid=(n[0] if steps is None else steps,),
+            in_specs=[plgpu.BlockSpec((16, 16), lambda i: (i, 0))],
             memory_registers=40,
             max_concurrent_steps=concurrent,
             wg_axis="wg",
             num_compute_wgs=2,
-            **kw,
-        )(x, o)
+        )(x)
+        plgpu.wait_smem_to_gmem(0)
 
     return plgpu.kernel(
         body,
-        out_type=jax.ShapeDtypeStruct((rows, 16), F32),
+        out_type=jax.ShapeDtypeStruct((64, 16), F32),
+        scratch_types=[plgpu.SMEM((16, 16), F32)],
         num_threads=3,
         thread_name="wg",
     )
@@ -122,7 +125,7 @@ def specialized_kernel(steps, concurrent, rows, **kw):
 @pytest.mark.parametrize("concurrent", [2, 3])
 def test_warp_specialized(run, rand, concurrent, completion):
     x = rand((64, 16))
-    kernel = specialized_kernel(4, concurrent, 64)
+    kernel = specialized_kernel(4, concurrent)
     got = run(kernel, jnp.zeros((1,), I32), x, async_completion=completion)
     np.testing.assert_array_equal(got, x * 2 + 1)
 
@@ -130,10 +133,39 @@ def test_warp_specialized(run, rand, concurrent, completion):
 @pytest.mark.parametrize("steps", [0, 1, 2, 4])
 def test_warp_specialized_with_a_bound_known_at_run_time(run, rand, steps):
     x = rand((64, 16))
-    kernel = specialized_kernel(None, 2, 64)
+    kernel = specialized_kernel(None, 2)
     got = run(kernel, jnp.asarray([steps], I32), x, uninitialized_memory="zero")
     want = np.where(np.arange(64)[:, None] < steps * 16, x * 2 + 1, 0)
     np.testing.assert_array_equal(got, want)
+
+
+def test_warp_specialized_stores(run, rand):
+    """With one computing thread the pipeline itself may store."""
+
+    def body(x, o):
+        def step(_, x_s, o_s):
+            o_s[...] = x_s[...] * 2 + 1
+
+        spec = plgpu.BlockSpec((16, 16), lambda i: (i, 0))
+        plgpu.emit_pipeline_warp_specialized(
+            step,
+            grid=(4,),
+            in_specs=[spec],
+            out_specs=[spec],
+            memory_registers=40,
+            max_concurrent_steps=2,
+            wg_axis="wg",
+            num_compute_wgs=1,
+        )(x, o)
+
+    x = rand((64, 16))
+    kernel = plgpu.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((64, 16), F32),
+        num_threads=2,
+        thread_name="wg",
+    )
+    np.testing.assert_array_equal(run(kernel, x), x * 2 + 1)
 
 
 def test_warp_specialized_with_a_carry_and_its_own_barriers(run, rand):

@@ -64,7 +64,7 @@ def test_operand_types(run, rand, dtype, acc_dtype, completion):
     def multiply(acc, a_s, b_s):
         # Eight-bit operands are only taken with the contracted dimension last.
         if jnp.dtype(dtype).itemsize == 1:
-            b_s = plgpu.transpose_ref(b_s, (1, 0))
+            b_s = b_s.transpose((1, 0))
         plgpu.wgmma(acc, a_s, b_s)
 
     if jnp.dtype(dtype).itemsize == 1:
@@ -84,7 +84,7 @@ def test_mixed_eight_bit_floats(run, rand):
     kernel = matmul_kernel(
         a,
         b,
-        lambda acc, a_s, b_s: plgpu.wgmma(acc, a_s, plgpu.transpose_ref(b_s, (1, 0))),
+        lambda acc, a_s, b_s: plgpu.wgmma(acc, a_s, b_s.transpose((1, 0))),
         out=(64, 64),
     )
     np.testing.assert_allclose(run(kernel, a, b), product(a, b.T), atol=1e-4)
@@ -97,7 +97,7 @@ def test_float32_operands_are_rounded_to_tf32(run):
     kernel = matmul_kernel(
         eye,
         b,
-        lambda acc, a_s, b_s: plgpu.wgmma(acc, a_s, plgpu.transpose_ref(b_s, (1, 0))),
+        lambda acc, a_s, b_s: plgpu.wgmma(acc, a_s, b_s.transpose((1, 0))),
         out=(64, 64),
     )
     want = np.where(np.arange(64)[:, None] < 32, 1 + 2.0**-10, 0) * np.ones((1, 64))
@@ -118,9 +118,9 @@ def test_transposed_operands(run, rand, which):
 
     def multiply(acc, a_s, b_s):
         if which != "b":
-            a_s = plgpu.transpose_ref(a_s, (1, 0))
+            a_s = a_s.transpose((1, 0))
         if which != "a":
-            b_s = plgpu.transpose_ref(b_s, (1, 0))
+            b_s = b_s.transpose((1, 0))
         plgpu.wgmma(acc, a_s, b_s)
 
     want = product(a.T if which != "b" else a, b.T if which != "a" else b)
