@@ -53,11 +53,11 @@ impl<O: Observer> Ctx<'_, O> {
         }
         // A tile that is both operands cannot be written while it is read.
         let same = matches!((a, b), (Operand::Tile { register: r, .. }, Operand::Tile { register: s, .. }) if r == s);
-        if let (false, Some(mut own)) = (same, self.reuse(a)) {
+        if !same && let Some(mut own) = self.reuse(a) {
             let bytes = self.call.code.tile_type(a).bytes;
             core::binary_in_place(kind, dtype, own.1.bytes_mut(bytes), self.elements(b));
             self.give(result, own);
-        } else if let (false, Some(mut own)) = (same, self.reuse(b)) {
+        } else if !same && let Some(mut own) = self.reuse(b) {
             let bytes = self.call.code.tile_type(b).bytes;
             core::binary_in_place_rhs(kind, dtype, self.elements(a), own.1.bytes_mut(bytes));
             self.give(result, own);

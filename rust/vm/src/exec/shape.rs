@@ -223,7 +223,7 @@ impl<O: Observer> Ctx<'_, O> {
                 &steps(whole),
             );
         };
-        if let (false, Some(mut own)) = (same, self.reuse(x)) {
+        if !same && let Some(mut own) = self.reuse(x) {
             write(self, own.1.bytes_mut(bytes));
             self.give(result, own);
         } else {
