@@ -217,6 +217,9 @@ pub(crate) fn run_in_order<O: Observer>(
     schedule: &Schedule,
     (first, end): (u64, u64),
 ) -> Result<()> {
+    if first == end {
+        return Ok(());
+    }
     let mut resident = Resident::new(call, &mut worker.pool);
     resident.cluster.point = grid.point(first);
     for index in first..end {

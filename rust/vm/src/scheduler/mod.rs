@@ -14,7 +14,9 @@ mod schedules;
 
 pub(crate) use pct::Pct;
 pub(crate) use random::Random;
-pub(crate) use replay::{Recorder, Replay};
+#[cfg(test)]
+pub(crate) use replay::Recorder;
+pub(crate) use replay::Replay;
 pub(crate) use round_robin::RoundRobin;
 pub(crate) use schedules::{Difference, Rerun, Schedule, run_schedules};
 

@@ -1,4 +1,4 @@
-use super::schedules::{Difference, Rerun};
+use super::schedules::schedules_of;
 use super::*;
 use crate::trap::{Deadlock, TrapKind};
 use pallas_rs_ir::Options;
