@@ -376,8 +376,7 @@ def primitive_as_stablehlo(
             jax.random.wrap_key_data(x, impl=key_impl(a)) if is_key_aval(a) else x
             for a, x in zip(avals, args)
         ]
-        subfunctions, rest = primitive.get_bind_params(params)
-        results = primitive.bind(*subfunctions, *wrapped, **rest)
+        results = primitive.bind(*wrapped, **primitive.get_bind_params(params))
         results = results if primitive.multiple_results else [results]
         return [
             jax.random.key_data(r) if is_key_aval(jax.typeof(r)) else r for r in results

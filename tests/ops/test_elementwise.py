@@ -81,6 +81,8 @@ def test_unary_int(function, dtype):
         pytest.skip("not defined for unsigned integers")
     if dtype in INT4 and function in (lax.population_count, lax.clz):
         pytest.skip("XLA's CPU backend has no such instruction for 4 bits")
+    if dtype == "int4" and function is lax.abs:
+        pytest.skip("JAX refuses it")
     x = sample(dtype)
     assert_same(in_kernel(function, x), function(x))
 

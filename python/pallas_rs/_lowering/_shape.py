@@ -110,6 +110,19 @@ def _stack(ctx: RuleContext, *xs: Val, axis: int, **_: Any) -> Any:
     return b.op("concatenate", parts, ctx.out_dtype, ctx.out_shape, dimension=int(axis))
 
 
+@rule("tile")
+def _tile(ctx: RuleContext, x: Val, *, reps: Sequence[int]) -> Any:
+    b = ctx.builder
+    shape = [n for rep, size in zip(reps, x.shape, strict=True) for n in (int(rep), size)]
+    dims = [2 * i + 1 for i in range(len(x.shape))]
+    return b.reshape(b.broadcast(x, shape, dims), ctx.out_shape)
+
+
+@rule("empty")
+def _empty(ctx: RuleContext, **_: Any) -> Any:
+    return ctx.builder.constant(0, ctx.out_dtype, ctx.out_shape)
+
+
 @rule("rev")
 def _rev(ctx: RuleContext, x: Val, *, dimensions: Sequence[int]) -> Any:
     dims = [int(d) for d in dimensions]
