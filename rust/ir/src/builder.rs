@@ -234,7 +234,9 @@ impl Builder {
     ) -> Region {
         let params: Vec<Value> = params.into_iter().map(|ty| self.fresh(ty)).collect();
         self.open.push(Region { params: params.clone(), ..Region::default() });
+        let span = self.span;
         let yields = fill(self, &params);
+        self.span = span;
         let mut region = self.open.pop().expect("pushed above");
         region.yields = yields;
         region

@@ -59,15 +59,26 @@ pub struct OperandInfo {
     pub count: Count,
 }
 
+/// One attribute of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttributeInfo {
+    /// Name.
+    pub name: &'static str,
+    /// Rust type.
+    pub ty: &'static str,
+}
+
 /// One row of the op table.
 #[derive(Clone, Copy, Debug)]
 pub struct OpInfo {
+    /// Heading of the group of rows it stands in.
+    pub family: &'static str,
     /// Mnemonic.
     pub mnemonic: &'static str,
     /// Documentation.
     pub doc: &'static str,
-    /// Names of the attributes.
-    pub attributes: &'static [&'static str],
+    /// Attributes.
+    pub attributes: &'static [AttributeInfo],
     /// Operands in order.
     pub operands: &'static [OperandInfo],
     /// Effect.
@@ -114,17 +125,17 @@ macro_rules! operand {
 }
 
 macro_rules! define_ops {
-    ($(
+    ($($family:literal { $(
         $(#[doc = $doc:literal])*
         $mnemonic:ident = $variant:ident { $($attr:ident : $attr_ty:ty),* }
             ($($operands:tt)*) $effect:ident;
-    )*) => {
+    )* })*) => {
         /// An op with its attributes. One variant per row of the table.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case", deny_unknown_fields)]
         #[allow(missing_docs, reason = "attributes are described in the row's text")]
         pub enum Op {
-            $($(#[doc = $doc])* $variant { $($attr: $attr_ty),* },)*
+            $($($(#[doc = $doc])* $variant { $($attr: $attr_ty),* },)*)*
         }
 
         impl Op {
@@ -132,8 +143,8 @@ macro_rules! define_ops {
             pub fn index(&self) -> usize {
                 #[derive(Clone, Copy)]
                 #[allow(clippy::enum_variant_names, reason = "mirrors the table")]
-                enum Index { $($variant),* }
-                (match self { $(Op::$variant { .. } => Index::$variant,)* }) as usize
+                enum Index { $($($variant),*),* }
+                (match self { $($(Op::$variant { .. } => Index::$variant,)*)* }) as usize
             }
 
             /// Its row.
@@ -148,13 +159,17 @@ macro_rules! define_ops {
         }
 
         /// The table, one row per op.
-        pub const OPS: &[OpInfo] = &[$(OpInfo {
+        pub const OPS: &[OpInfo] = &[$($(OpInfo {
+            family: $family,
             mnemonic: stringify!($mnemonic),
             doc: concat!($($doc, "\n"),*),
-            attributes: &[$(stringify!($attr)),*],
+            attributes: &[$(AttributeInfo {
+                name: stringify!($attr),
+                ty: stringify!($attr_ty),
+            }),*],
             operands: operand_list!([] $($operands)*),
             effect: Effect::$effect,
-        }),*];
+        },)*)*];
     };
 }
 for_each_op!(define_ops);

@@ -16,157 +16,167 @@
 //! form, [`crate::OPS`], the text form and `docs/op-reference.md`; the machine and the verifier match
 //! on [`crate::Op`] without a wildcard, so that a forgotten op does not compile.
 
-/// Calls `$macro!` with every op.
+/// Calls `$macro!` with every op, family by family.
 #[macro_export]
 macro_rules! for_each_op {
     ($macro:ident) => { $macro! {
-        // ---- constants and arithmetic ------------------------------------------------------
-        /// A constant scalar, or a tile whose elements are all equal. `bits` are the element's storage
-        /// ([`pallas_rs_core::DType::size`] bytes), zero-extended.
-        constant = Constant { bits: u64 } () Pure;
-        /// A constant tile; its dense elements are blob `blob`.
-        constant_array = ConstantArray { blob: usize } () Pure;
-        /// Elementwise function of one operand.
-        unary = Unary { kind: UnaryKind } (x: value) Pure;
-        /// Elementwise function of two operands of one shape and dtype.
-        binary = Binary { kind: BinaryKind } (lhs: value, rhs: value) Pure;
-        /// Elementwise comparison; the result is boolean.
-        compare = Compare { kind: CompareKind } (lhs: value, rhs: value) Pure;
-        /// `x` raised to a constant integer power.
-        integer_pow = IntegerPow { exponent: i32 } (x: value) Pure;
-        /// `cases[which]` elementwise; `which` is boolean or int32, of the cases' shape or a scalar.
-        select_n = SelectN {} (which: value, cases: value*) Pure;
-        /// `min(max(x, lo), hi)`; bounds may be scalars.
-        clamp = Clamp {} (lo: value, x: value, hi: value) Pure;
-        /// Conversion to the result's dtype.
-        convert = Convert {} (x: value) Pure;
-        /// The same bits as another dtype of the same width.
-        bitcast = Bitcast {} (x: value) Pure;
-        /// Rounds to a float format with fewer bits.
-        reduce_precision = ReducePrecision { exponent_bits: u32, mantissa_bits: u32 } (x: value) Pure;
-        // ---- shapes ------------------------------------------------------------------------
-        /// 0, 1, 2, … along one dimension.
-        iota = Iota { dimension: usize } () Pure;
-        /// Operand dimension `i` becomes result dimension `dims[i]`; the others repeat.
-        broadcast = Broadcast { dims: Vec<usize> } (x: value) Pure;
-        /// The same elements in row-major order at another shape (a scalar from one element too).
-        reshape = Reshape {} (x: value) Pure;
-        /// Result dimension `i` is operand dimension `perm[i]`.
-        transpose = Transpose { perm: Vec<usize> } (x: tile) Pure;
-        /// Elements `starts[i], starts[i] + strides[i], …` of each dimension.
-        slice = Slice { starts: Vec<usize>, strides: Vec<usize> } (x: tile) Pure;
-        /// `lo`, `hi` elements of `value` outside and `interior` between (may be negative outside).
-        pad = Pad { lo: Vec<i64>, hi: Vec<i64>, interior: Vec<usize> } (x: tile, value: scalar) Pure;
-        /// Joins along one dimension.
-        concatenate = Concatenate { dimension: usize } (xs: tile*) Pure;
-        /// Reverses dimensions.
-        rev = Rev { dims: Vec<usize> } (x: tile) Pure;
-        /// A window of the result's shape; the start is clamped so that it fits.
-        dynamic_slice = DynamicSlice {} (x: tile, starts: scalar*) Pure;
-        /// `x` with a window replaced; the start is clamped so that it fits.
-        dynamic_update_slice = DynamicUpdateSlice {} (x: tile, update: tile, starts: scalar*) Pure;
-        /// Reduction over `axes`.
-        reduce = Reduce { kind: ReduceKind, axes: Vec<usize> } (x: tile) Pure;
-        /// Running reduction along one axis.
-        cumulative = Cumulative { kind: CumulativeKind, axis: usize, reverse: bool } (x: tile) Pure;
-        /// General product of two tiles: result dimensions are batch, lhs free, rhs free.
-        dot_general = DotGeneral {
-            lhs_contract: Vec<usize>, rhs_contract: Vec<usize>, lhs_batch: Vec<usize>, rhs_batch: Vec<usize>, tf32: bool
-        } (lhs: tile, rhs: tile) Pure;
-        // ---- where am I --------------------------------------------------------------------
-        /// Index of this block's cluster along grid dimension `axis` (int32).
-        program_id = ProgramId { axis: usize } () Pure;
-        /// Size of grid dimension `axis` (int32).
-        num_programs = NumPrograms { axis: usize } () Pure;
-        /// Index of this block within its cluster along cluster dimension `axis` (int32).
-        cluster_index = ClusterIndex { axis: usize } () Pure;
-        /// Index of this thread within its block (int32).
-        thread_index = ThreadIndex {} () Pure;
-        // ---- control flow ------------------------------------------------------------------
-        /// Counts from `lo` to `hi` (exclusive): region `(i, carry…) → carry…`.
-        for_loop = ForLoop {} (lo: scalar, hi: scalar, init: value*) Control;
-        /// Regions `(carry…) → bool` and `(carry…) → carry…`.
-        while_loop = WhileLoop {} (init: value*) Control;
-        /// Runs region `index` (an integer or a boolean), clamped to the regions there are; regions
-        /// `() → result…`.
-        switch = Switch {} (index: scalar) Control;
-        /// Allocates, runs region `(ref…) → result…`, frees. `collective`: one allocation for all
-        /// threads of the block, the k-th scope of each thread meaning the same memory.
-        scope = Scope { allocs: Vec<Alloc>, collective: bool } () Control;
-        // ---- views -------------------------------------------------------------------------
-        /// Indexes and slices a ref; leaving the base is an error of whoever accesses the view.
-        ref_slice = RefSlice { dims: Vec<SliceDim> } (base: reference, starts: scalar*) Pure;
-        /// Result dimension `i` is base dimension `perm[i]`.
-        ref_transpose = RefTranspose { perm: Vec<usize> } (base: reference) Pure;
-        /// The same elements in row-major order at another shape.
-        ref_reshape = RefReshape {} (base: reference) Pure;
-        /// The same bytes as another dtype.
-        ref_bitcast = RefBitcast {} (base: reference) Pure;
-        /// The block of an array that a `BlockSpec` selects. Past the array's edge reads are unwritten
-        /// memory and writes are dropped; a block that misses the array is an error.
-        block_window = BlockWindow { dims: Vec<BlockDim> } (array: reference, indices: scalar*) Memory;
-        // ---- memory ------------------------------------------------------------------------
-        /// Reads a view.
-        load = Load {} (source: reference) Memory;
-        /// Writes a view.
-        store = Store {} (target: reference, x: value) Memory;
-        /// Writes a view and returns what was there.
-        swap = Swap {} (target: reference, x: value) Memory;
-        /// Reads where `mask`; elsewhere the result is `other`, or unwritten memory.
-        load_masked = LoadMasked { other: bool } (source: reference, mask: value, other: value?) Memory;
-        /// Writes where `mask` and, if there is a result, returns what was there.
-        store_masked = StoreMasked {} (target: reference, x: value, mask: value) Memory;
-        /// Reads by index arrays. The indexer's dimensions stand at result dimension `at`.
-        gather = Gather { dims: Vec<GatherDim>, at: usize, mask: bool, other: bool }
-            (source: reference, starts: scalar*, indices: tile*, mask: tile?, other: value?) Memory;
-        /// Writes by index arrays and, if there is a result, returns what was there.
-        scatter = Scatter { dims: Vec<GatherDim>, at: usize, mask: bool }
-            (target: reference, x: value, starts: scalar*, indices: tile*, mask: tile?) Memory;
-        /// One indivisible read-modify-write per element; returns the old value if there is a result.
-        atomic_rmw = AtomicRmw { kind: RmwKind, mask: bool } (target: reference, x: value, mask: value?) Memory;
-        /// Stores `new` where the element equals `expected`; returns the old value.
-        atomic_cas = AtomicCas {} (target: reference, expected: value, new: value) Memory;
-        // ---- barriers ----------------------------------------------------------------------
-        /// One arrival (release).
-        barrier_arrive = BarrierArrive { predicate: bool } (barrier: reference, predicate: scalar?) Sync;
-        /// Blocks until the next phase this thread has not seen completes (acquire).
-        barrier_wait = BarrierWait {} (barrier: reference) Sync;
-        /// Whether that phase has completed; if so it counts as seen.
-        barrier_test = BarrierTest {} (barrier: reference) Sync;
-        // ---- copies ------------------------------------------------------------------------
-        /// Starts a TMA load; on completion one arrival on `barrier`. Without a barrier it is a
-        /// cp.async that `wait_gmem_to_smem` awaits.
-        copy_gmem_to_smem = CopyGmemToSmem {
-            oob: OobMode, barrier: bool, predicate: bool, collective: Option<Collective>
-        } (source: reference, target: reference, barrier: reference?, predicate: scalar?) Async;
-        /// Starts a TMA store, or with `reduction` an atomic reduction. Elements outside the target
-        /// are dropped.
-        copy_smem_to_gmem = CopySmemToGmem { reduction: Option<RmwKind>, commit: bool, predicate: bool }
-            (source: reference, target: reference, predicate: scalar?) Async;
-        /// Closes the current group of this thread's TMA stores.
-        commit_group = CommitGroup {} () Sync;
-        /// Blocks until at most `n` groups of this thread's TMA stores are in flight (`read_only`:
-        /// only their reads of SMEM count).
-        wait_smem_to_gmem = WaitSmemToGmem { n: u32, read_only: bool } () Sync;
-        /// Blocks until at most `n` of this thread's cp.async copies are in flight.
-        wait_gmem_to_smem = WaitGmemToSmem { n: u32 } () Sync;
-        /// Makes this thread's SMEM accesses visible to the async proxy.
-        commit_smem = CommitSmem {} () Sync;
-        // ---- tensor cores ------------------------------------------------------------------
-        /// Starts `acc += a @ b`, one group. `a` in SMEM or registers, `b` in SMEM.
-        wgmma = Wgmma {} (acc: reference, a: operand, b: reference) Async;
-        /// Blocks until at most `n` of this thread's wgmma groups are in flight.
-        wgmma_wait = WgmmaWait { n: u32 } () Sync;
-        /// Reads an accumulator, first waiting as `wgmma_wait(wait)` when given.
-        accumulator_load = AccumulatorLoad { wait: Option<u32> } (acc: reference) Sync;
-        // ---- the host ----------------------------------------------------------------------
-        /// Runs `StableHLO` blob `blob` through XLA: what the machine has no op for.
-        xla_call = XlaCall { name: String, blob: usize } (args: value*) Host;
-        /// Prints; `format` is a Python format string.
-        print = Print { format: String } (args: value*) Host;
-        /// Fails with `message` (a Python format string for `args`) where `ok` is false.
-        check = Check { message: String } (ok: scalar, args: value*) Host;
-        /// Calls Python function `id` of this process.
-        callback = Callback { id: u64 } (args: value*) Host;
+        "Constants and arithmetic" {
+            /// A constant scalar, or a tile whose elements are all equal. `bits` are the element's storage
+            /// ([`pallas_rs_core::DType::size`] bytes), zero-extended.
+            constant = Constant { bits: u64 } () Pure;
+            /// A constant tile; its dense elements are blob `blob`.
+            constant_array = ConstantArray { blob: usize } () Pure;
+            /// Elementwise function of one operand.
+            unary = Unary { kind: UnaryKind } (x: value) Pure;
+            /// Elementwise function of two operands of one shape and dtype.
+            binary = Binary { kind: BinaryKind } (lhs: value, rhs: value) Pure;
+            /// Elementwise comparison; the result is boolean.
+            compare = Compare { kind: CompareKind } (lhs: value, rhs: value) Pure;
+            /// `x` raised to a constant integer power.
+            integer_pow = IntegerPow { exponent: i32 } (x: value) Pure;
+            /// `cases[which]` elementwise; `which` is boolean or int32, of the cases' shape or a scalar.
+            select_n = SelectN {} (which: value, cases: value*) Pure;
+            /// `min(max(x, lo), hi)`; bounds may be scalars.
+            clamp = Clamp {} (lo: value, x: value, hi: value) Pure;
+            /// Conversion to the result's dtype.
+            convert = Convert {} (x: value) Pure;
+            /// The same bits as another dtype of the same width.
+            bitcast = Bitcast {} (x: value) Pure;
+            /// Rounds to a float format with fewer bits.
+            reduce_precision = ReducePrecision { exponent_bits: u32, mantissa_bits: u32 } (x: value) Pure;
+        }
+        "Shapes" {
+            /// 0, 1, 2, … along one dimension.
+            iota = Iota { dimension: usize } () Pure;
+            /// Operand dimension `i` becomes result dimension `dims[i]`; the others repeat.
+            broadcast = Broadcast { dims: Vec<usize> } (x: value) Pure;
+            /// The same elements in row-major order at another shape (a scalar from one element too).
+            reshape = Reshape {} (x: value) Pure;
+            /// Result dimension `i` is operand dimension `perm[i]`.
+            transpose = Transpose { perm: Vec<usize> } (x: tile) Pure;
+            /// Elements `starts[i], starts[i] + strides[i], …` of each dimension.
+            slice = Slice { starts: Vec<usize>, strides: Vec<usize> } (x: tile) Pure;
+            /// `lo`, `hi` elements of `value` outside and `interior` between (may be negative outside).
+            pad = Pad { lo: Vec<i64>, hi: Vec<i64>, interior: Vec<usize> } (x: tile, value: scalar) Pure;
+            /// Joins along one dimension.
+            concatenate = Concatenate { dimension: usize } (xs: tile*) Pure;
+            /// Reverses dimensions.
+            rev = Rev { dims: Vec<usize> } (x: tile) Pure;
+            /// A window of the result's shape; the start is clamped so that it fits.
+            dynamic_slice = DynamicSlice {} (x: tile, starts: scalar*) Pure;
+            /// `x` with a window replaced; the start is clamped so that it fits.
+            dynamic_update_slice = DynamicUpdateSlice {} (x: tile, update: tile, starts: scalar*) Pure;
+            /// Reduction over `axes`.
+            reduce = Reduce { kind: ReduceKind, axes: Vec<usize> } (x: tile) Pure;
+            /// Running reduction along one axis.
+            cumulative = Cumulative { kind: CumulativeKind, axis: usize, reverse: bool } (x: tile) Pure;
+            /// General product of two tiles: result dimensions are batch, lhs free, rhs free.
+            dot_general = DotGeneral {
+                lhs_contract: Vec<usize>, rhs_contract: Vec<usize>, lhs_batch: Vec<usize>, rhs_batch: Vec<usize>, tf32: bool
+            } (lhs: tile, rhs: tile) Pure;
+        }
+        "Position" {
+            /// Index of this block's cluster along grid dimension `axis` (int32).
+            program_id = ProgramId { axis: usize } () Pure;
+            /// Size of grid dimension `axis` (int32).
+            num_programs = NumPrograms { axis: usize } () Pure;
+            /// Index of this block within its cluster along cluster dimension `axis` (int32).
+            cluster_index = ClusterIndex { axis: usize } () Pure;
+            /// Index of this thread within its block (int32).
+            thread_index = ThreadIndex {} () Pure;
+        }
+        "Control flow" {
+            /// Counts from `lo` to `hi` (exclusive): region `(i, carry…) → carry…`.
+            for_loop = ForLoop {} (lo: scalar, hi: scalar, init: value*) Control;
+            /// Regions `(carry…) → bool` and `(carry…) → carry…`.
+            while_loop = WhileLoop {} (init: value*) Control;
+            /// Runs region `index` (an integer or a boolean), clamped to the regions there are; regions
+            /// `() → result…`.
+            switch = Switch {} (index: scalar) Control;
+            /// Allocates, runs region `(ref…) → result…`, frees. `collective`: one allocation for all
+            /// threads of the block, the k-th scope of each thread meaning the same memory.
+            scope = Scope { allocs: Vec<Alloc>, collective: bool } () Control;
+        }
+        "Views" {
+            /// Indexes and slices a ref; leaving the base is an error of whoever accesses the view.
+            ref_slice = RefSlice { dims: Vec<SliceDim> } (base: reference, starts: scalar*) Pure;
+            /// Result dimension `i` is base dimension `perm[i]`.
+            ref_transpose = RefTranspose { perm: Vec<usize> } (base: reference) Pure;
+            /// The same elements in row-major order at another shape.
+            ref_reshape = RefReshape {} (base: reference) Pure;
+            /// The same bytes as another dtype.
+            ref_bitcast = RefBitcast {} (base: reference) Pure;
+            /// The block of an array that a `BlockSpec` selects. Past the array's edge reads are unwritten
+            /// memory and writes are dropped; a block that misses the array is an error.
+            block_window = BlockWindow { dims: Vec<BlockDim> } (array: reference, indices: scalar*) Memory;
+        }
+        "Memory" {
+            /// Reads a view.
+            load = Load {} (source: reference) Memory;
+            /// Writes a view.
+            store = Store {} (target: reference, x: value) Memory;
+            /// Writes a view and returns what was there.
+            swap = Swap {} (target: reference, x: value) Memory;
+            /// Reads where `mask`; elsewhere the result is `other`, or unwritten memory.
+            load_masked = LoadMasked { other: bool } (source: reference, mask: value, other: value?) Memory;
+            /// Writes where `mask` and, if there is a result, returns what was there.
+            store_masked = StoreMasked {} (target: reference, x: value, mask: value) Memory;
+            /// Reads by index arrays. The indexer's dimensions stand at result dimension `at`.
+            gather = Gather { dims: Vec<GatherDim>, at: usize, mask: bool, other: bool }
+                (source: reference, starts: scalar*, indices: tile*, mask: tile?, other: value?) Memory;
+            /// Writes by index arrays and, if there is a result, returns what was there.
+            scatter = Scatter { dims: Vec<GatherDim>, at: usize, mask: bool }
+                (target: reference, x: value, starts: scalar*, indices: tile*, mask: tile?) Memory;
+            /// One indivisible read-modify-write per element; returns the old value if there is a result.
+            atomic_rmw = AtomicRmw { kind: RmwKind, mask: bool } (target: reference, x: value, mask: value?) Memory;
+            /// Stores `new` where the element equals `expected`; returns the old value.
+            atomic_cas = AtomicCas {} (target: reference, expected: value, new: value) Memory;
+        }
+        "Barriers" {
+            /// One arrival (release).
+            barrier_arrive = BarrierArrive { predicate: bool } (barrier: reference, predicate: scalar?) Sync;
+            /// Blocks until the next phase this thread has not seen completes (acquire).
+            barrier_wait = BarrierWait {} (barrier: reference) Sync;
+            /// Whether that phase has completed; if so it counts as seen.
+            barrier_test = BarrierTest {} (barrier: reference) Sync;
+        }
+        "Copies" {
+            /// Starts a TMA load; on completion one arrival on `barrier`. Without a barrier it is a
+            /// cp.async that `wait_gmem_to_smem` awaits.
+            copy_gmem_to_smem = CopyGmemToSmem {
+                oob: OobMode, barrier: bool, predicate: bool, collective: Option<Collective>
+            } (source: reference, target: reference, barrier: reference?, predicate: scalar?) Async;
+            /// Starts a TMA store, or with `reduction` an atomic reduction. Elements outside the target
+            /// are dropped.
+            copy_smem_to_gmem = CopySmemToGmem { reduction: Option<RmwKind>, commit: bool, predicate: bool }
+                (source: reference, target: reference, predicate: scalar?) Async;
+            /// Closes the current group of this thread's TMA stores.
+            commit_group = CommitGroup {} () Sync;
+            /// Blocks until at most `n` groups of this thread's TMA stores are in flight (`read_only`:
+            /// only their reads of SMEM count).
+            wait_smem_to_gmem = WaitSmemToGmem { n: u32, read_only: bool } () Sync;
+            /// Blocks until at most `n` of this thread's cp.async copies are in flight.
+            wait_gmem_to_smem = WaitGmemToSmem { n: u32 } () Sync;
+            /// Makes this thread's SMEM accesses visible to the async proxy.
+            commit_smem = CommitSmem {} () Sync;
+        }
+        "Tensor cores" {
+            /// Starts `acc += a @ b`, one group. `a` in SMEM or registers, `b` in SMEM.
+            wgmma = Wgmma {} (acc: reference, a: operand, b: reference) Async;
+            /// Blocks until at most `n` of this thread's wgmma groups are in flight.
+            wgmma_wait = WgmmaWait { n: u32 } () Sync;
+            /// Reads an accumulator, first waiting as `wgmma_wait(wait)` when given.
+            accumulator_load = AccumulatorLoad { wait: Option<u32> } (acc: reference) Sync;
+        }
+        "Host" {
+            /// Runs `StableHLO` blob `blob` through XLA: what the machine has no op for.
+            xla_call = XlaCall { name: String, blob: usize } (args: value*) Host;
+            /// Prints; `format` is a Python format string.
+            print = Print { format: String } (args: value*) Host;
+            /// Fails with `message` (a Python format string for `args`) where `ok` is false.
+            check = Check { message: String } (ok: scalar, args: value*) Host;
+            /// Calls Python function `id` of this process.
+            callback = Callback { id: u64 } (args: value*) Host;
+        }
     } };
 }

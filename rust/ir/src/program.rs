@@ -4,8 +4,13 @@ use crate::op::Op;
 use crate::options::Options;
 use crate::types::{Shape, Type};
 use pallas_rs_core::DType;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cell::Cell;
 use std::fmt;
+
+/// Nesting of regions that a program may have: decoders, verifier and printers recurse.
+pub const MAX_DEPTH: usize = 64;
 
 /// An SSA value: an index into [`Program::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -54,6 +59,7 @@ pub struct Inst {
 
 /// Nested code with parameters; it may use values of the code around it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Region {
     /// Parameters.
     pub params: Vec<Value>,
@@ -61,6 +67,31 @@ pub struct Region {
     pub insts: Vec<Inst>,
     /// What it returns.
     pub yields: Vec<Value>,
+}
+
+impl Serialize for Region {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Region::serialize(self, serializer)
+    }
+}
+
+/// Counts the regions around it: damaged bytes must not exhaust the stack.
+impl<'de> Deserialize<'de> for Region {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
+        struct Inside;
+        impl Drop for Inside {
+            fn drop(&mut self) {
+                DEPTH.set(DEPTH.get() - 1);
+            }
+        }
+        if DEPTH.get() > MAX_DEPTH {
+            return Err(D::Error::custom("regions are nested too deep"));
+        }
+        DEPTH.set(DEPTH.get() + 1);
+        let _inside = Inside;
+        Region::deserialize(deserializer)
+    }
 }
 
 /// A grid bound.

@@ -15,12 +15,9 @@ mod shape;
 mod sync;
 
 use crate::op::Op;
-use crate::program::{Inst, Program, Region, SpanId, Value};
+use crate::program::{Inst, MAX_DEPTH, Program, Region, SpanId, Value};
 use check::{Check, Problem, Rule, ensure};
 use thiserror::Error;
-
-/// Nesting of regions that a program may have; decoders and verifier recurse.
-pub const MAX_DEPTH: usize = 64;
 
 /// A rule that a program breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -4,7 +4,7 @@ use super::{VerifyError, verify};
 use crate::attrs::*;
 use crate::builder::{Builder, Dim, accumulator, barrier, cluster_barrier, semaphore, smem};
 use crate::op::Op;
-use crate::program::{Binding, GridDim, Program, Region, SpanId, Value};
+use crate::program::{Binding, GridDim, MAX_DEPTH, Program, Region, SpanId, Value};
 use crate::types::{RefType, Space, Type};
 use pallas_rs_core::{BinaryKind, CompareKind, DType, ReduceKind, UnaryKind};
 
@@ -120,8 +120,8 @@ fn nesting_has_a_limit() {
             b.repeat(1, |b, _| nest(b, depth - 1));
         }
     }
-    accepts(|b| nest(b, super::MAX_DEPTH));
-    refuses("nesting", |b| nest(b, super::MAX_DEPTH + 1));
+    accepts(|b| nest(b, MAX_DEPTH));
+    refuses("nesting", |b| nest(b, MAX_DEPTH + 1));
 }
 
 #[test]
