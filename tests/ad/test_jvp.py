@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton
 
 P = pallas_rs.Params()
 ROWS, COLUMNS = 6, 16
@@ -335,13 +336,9 @@ def test_custom_jvp_in_the_kernel_whose_rule_brings_an_array(check_jvp, rand):
 def test_masked_accesses(check_jvp, rand):
     def kernel(x_ref, y_ref, o_ref):
         mask = lax.broadcasted_iota(jnp.int32, x_ref.shape, 1) < 10
-        everything = (slice(None), slice(None))
-        x = pl.load(x_ref, everything, mask=mask, other=y_ref[...])
+        x = triton.load(x_ref.at[...], mask=mask, other=y_ref[...])
         o_ref[...] = y_ref[...] ** 2
-        pl.store(o_ref, everything, x * y_ref[...], mask=mask)
-
-    if not hasattr(pl, "load"):
-        pytest.skip("this JAX has no masked accesses")
+        triton.store(o_ref.at[...], x * y_ref[...], mask=mask)
 
     def twin(x, y):
         return jnp.where(jnp.arange(COLUMNS) < 10, x * y, y**2)
@@ -351,6 +348,41 @@ def test_masked_accesses(check_jvp, rand):
     check_jvp(f, twin, (x, y), (t, t))
     check_jvp(lambda y: f(x, y), lambda y: twin(x, y), (y,), (t,))
     check_jvp(lambda x: f(x, y), lambda x: twin(x, y), (x,), (t,))
+
+
+def test_atomic_add(check_jvp, rand):
+    def kernel(x_ref, start_ref, o_ref):
+        del start_ref
+        triton.atomic_add(o_ref, (0, slice(None)), x_ref[0] ** 2)
+
+    def f(x, start):
+        return pl.pallas_call(
+            kernel,
+            grid=(ROWS,),
+            in_specs=[row_spec, pl.BlockSpec((1, COLUMNS), lambda i: (0, 0))],
+            out_specs=pl.BlockSpec((1, COLUMNS), lambda i: (0, 0)),
+            out_shape=shape_of(start),
+            input_output_aliases={1: 0},
+            interpret=P,
+        )(x, start)
+
+    def twin(x, start):
+        return start + (x**2).sum(0)
+
+    args = rand(ROWS, COLUMNS), rand(1, COLUMNS)
+    check_jvp(f, twin, args, (rand(ROWS, COLUMNS), rand(1, COLUMNS)))
+
+
+def test_an_atomic_maximum_has_no_derivative(rand):
+    def kernel(x_ref, o_ref):
+        triton.atomic_max(o_ref, (0, slice(None)), x_ref[0])
+
+    def f(x):
+        return by_rows(kernel, x)
+
+    x = rand(ROWS, COLUMNS)
+    with pytest.raises(pallas_rs.UnsupportedError, match="atomic max"):
+        jax.jvp(f, (x,), (x,))
 
 
 def test_prints_and_checks_come_from_the_primal_call_alone(rand, capfd):

@@ -68,11 +68,15 @@ def copies_asynchronously(jaxpr: Any) -> bool:
 
 
 def kernel_name(jaxpr: Any) -> str:
-    """The kernel as errors call it."""
-    debug_info = jaxpr.debug_info
-    place = debug_info.func_src_info
-    name, _, rest = place.partition(" at ")
-    return f"{name!r} ({rest})" if rest else repr(name)
+    """The kernel as errors call it: the user's function, and where it is."""
+    name, _, place = jaxpr.debug_info.func_src_info.partition(" at ")
+    if not jax_internals.is_user_file(place.rpartition(":")[0]):
+        # `plgpu.kernel` calls the user's function in the scope of its scratch.
+        for eqn in jaxpr.eqns:
+            if eqn.primitive is jax_internals.run_scoped_p:
+                inner = jax_internals.bare_jaxpr(eqn.params["jaxpr"])
+                return kernel_name(inner)
+    return f"{name!r} ({place})" if place else repr(name)
 
 
 def differentiate(
