@@ -116,7 +116,7 @@ def lower(
 class _PallasCallKernel(Kernel):
     """The lowering of a `pl.pallas_call`: the grid's points run in order, one thread each."""
 
-    def __init__(self, grid_mapping: Any, operand_avals: Sequence[Any]):
+    def __init__(self, grid_mapping: Any, operand_avals: Sequence[Any]) -> None:
         self._grid: list[dict[str, int]] = []
         sizes: list[int | None] = []
         num_dynamic = 0
@@ -149,7 +149,7 @@ class _PallasCallKernel(Kernel):
 def _check_bound(axis: int, aval: Any) -> None:
     if aval.shape != () or not np.issubdtype(aval.dtype, np.integer):
         raise InvalidGridError(
-            f"the bound of grid axis {axis} is a {aval.dtype.name} of shape {aval.shape};"
+            f"the bound of grid dimension {axis} is a {aval.dtype.name} of shape {aval.shape};"
             " a dynamic grid bound must be an integer scalar"
         )
 
@@ -168,7 +168,7 @@ class _Arguments:
         operand_avals: Sequence[Any],
         out_avals: Sequence[Any],
         input_output_aliases: Sequence[tuple[int, int]],
-    ):
+    ) -> None:
         self.args: list[dict[str, Any]] = []
         self.extra_avals: list[Any] = []
         self._kernel = kernel
@@ -177,9 +177,7 @@ class _Arguments:
         self._num_bounds = len(operand_avals) - num_index - grid_mapping.num_inputs
         inputs = operand_avals[self._num_bounds :]
         # JAX counts the input from the first prefetch operand, XLA from the first operand.
-        self.aliases = {
-            self._num_bounds + i: int(out) for i, out in input_output_aliases
-        }
+        self.aliases = {self._num_bounds + i: int(out) for i, out in input_output_aliases}
         self.names = _names(kernel, jaxpr, grid_mapping, num_index)
 
         refs: list[Value] = []
@@ -205,9 +203,7 @@ class _Arguments:
         first, second = self.names[i], self.names[j]
         return first if first == second else f"{first}/{second}"
 
-    def _add(
-        self, name: str, aval: Any, binding: dict[str, Any], by_value: bool = False
-    ) -> Value:
+    def _add(self, name: str, aval: Any, binding: dict[str, Any], by_value: bool = False) -> Value:
         builder = self._kernel.builder
         dtype, shape = dtype_of(aval), shape_of(aval)
         value: Value
@@ -276,13 +272,15 @@ def _lower_body(
         [scratch[i][1] for i in local],
         [names[i] for i in local],
     )
-    refs: dict[int, Any] = {**lasting, **dict(zip(local, allocated.args))}
-    body_args = [*arguments.index_refs, *windows, *(refs[i] for i in range(len(scratch)))]
+    refs: dict[int, Any] = {**lasting, **dict(zip(local, allocated.args, strict=True))}
+    body_args = [
+        *arguments.index_refs,
+        *windows,
+        *(refs[i] for i in range(len(scratch))),
+    ]
     if not allocs:
         kernel.lower_jaxpr(jaxpr, body_args)
         return
     with builder.region(allocated.params) as region:
         kernel.lower_jaxpr(jaxpr, body_args)
     builder.emit("scope", [], [], [region], allocs=allocs, collective=False)
-
-

@@ -72,10 +72,7 @@ def _missing_places() -> list[str]:
         if not hasattr(module, name)
     ]
     lowering = getattr(pallas_call_lib, "_pallas_call_lowering", None)
-    if (
-        lowering is not None
-        and "interpret" not in inspect.signature(lowering).parameters
-    ):
+    if lowering is not None and "interpret" not in inspect.signature(lowering).parameters:
         moved.append("the `interpret` argument of pallas_call's lowering")
     return moved
 
@@ -134,9 +131,7 @@ def define_call_primitive(
     primitive.multiple_results = True
     primitive.def_abstract_eval(lambda *_, out_avals, **__: list(out_avals))
     primitive.def_impl(
-        lambda *args, **params: jax.jit(functools.partial(primitive.bind, **params))(
-            *args
-        )
+        lambda *args, **params: jax.jit(functools.partial(primitive.bind, **params))(*args)
     )
     mlir.register_lowering(primitive, lower, platform="cpu")
     mlir.register_lowering(primitive, lower_elsewhere)
@@ -162,9 +157,7 @@ def compile_stablehlo(module: bytes) -> Callable[[Sequence[np.ndarray]], list[An
     client = jax_backend.get_backend("cpu")
     device = client.local_devices()[0]
     options = jax_backend.get_compile_options(num_replicas=1, num_partitions=1)
-    executable = client.compile_and_load(
-        module, xla_client.DeviceList((device,)), options
-    )
+    executable = client.compile_and_load(module, xla_client.DeviceList((device,)), options)
 
     def run(arrays: Sequence[np.ndarray]) -> list[Any]:
         operands = [jax.device_put(array, device) for array in arrays]
@@ -245,9 +238,7 @@ def key_impl(aval: Any) -> Any:
 
 
 def is_key_array(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jax_dtypes.issubdtype(
-        value.dtype, jax_dtypes.prng_key
-    )
+    return isinstance(value, jax.Array) and jax_dtypes.issubdtype(value.dtype, jax_dtypes.prng_key)
 
 
 def key_data(value: Any) -> Any:
@@ -272,9 +263,7 @@ def is_plain_ref(aval: Any) -> bool:
 
 def array_aval(ref_aval: Any) -> Any:
     """The type of the array that a ref of this type holds."""
-    return jax_src_core.ShapedArray(
-        ref_aval.inner_aval.shape, ref_aval.inner_aval.dtype
-    )
+    return jax_src_core.ShapedArray(ref_aval.inner_aval.shape, ref_aval.inner_aval.dtype)
 
 
 def aval_of(x: Any) -> Any:
@@ -288,14 +277,10 @@ def split_transformed(ref_aval: Any) -> tuple[Any, tuple[Any, ...]]:
     return ref_aval, ()
 
 
-def scan_groups(
-    params: dict[str, Any], operands: Sequence[Any]
-) -> tuple[list, list, list]:
+def scan_groups(params: dict[str, Any], operands: Sequence[Any]) -> tuple[list, list, list]:
     """A scan's operands as constants, carry and inputs."""
     if "ft_in" in params:
-        consts, carry, xs = (
-            list(g) for g in params["ft_in"].update(list(operands)).unpack()
-        )
+        consts, carry, xs = (list(g) for g in params["ft_in"].update(list(operands)).unpack())
         return consts, carry, xs
     consts_end = params["num_consts"]
     carry_end = consts_end + params["num_carry"]
@@ -343,6 +328,11 @@ def merge_callback_args(
     return args, kwargs
 
 
+def debug_checks_enabled() -> bool:
+    """Whether ``pl.enable_debug_checks`` is on."""
+    return bool(pallas_core.debug_checks_enabled())
+
+
 def check_errors(
     err_tree: Any, leaves: Sequence[Any]
 ) -> Iterator[tuple[Any, Any, list[tuple[int, str, Sequence[Any], dict[str, Any]]]]]:
@@ -366,9 +356,7 @@ def check_errors(
 # ── one primitive as StableHLO ──────────────────────────────────────────────────────────
 
 
-def primitive_as_stablehlo(
-    primitive: Any, params: dict[str, Any], avals: Sequence[Any]
-) -> bytes:
+def primitive_as_stablehlo(primitive: Any, params: dict[str, Any], avals: Sequence[Any]) -> bytes:
     """A module for the CPU that applies a primitive to arrays; a key is its uint32 array."""
 
     def apply(*args: Any) -> list[Any]:
@@ -378,9 +366,7 @@ def primitive_as_stablehlo(
         ]
         results = primitive.bind(*wrapped, **primitive.get_bind_params(params))
         results = results if primitive.multiple_results else [results]
-        return [
-            jax.random.key_data(r) if is_key_aval(jax.typeof(r)) else r for r in results
-        ]
+        return [jax.random.key_data(r) if is_key_aval(jax.typeof(r)) else r for r in results]
 
     operands = [key_data_aval(a) for a in avals]
     structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands]
@@ -456,9 +442,7 @@ SemaphoreRules = pallas_core.AbstractSemaphoreTyRules
 
 def missing_transpose(primitive: Any) -> Callable[..., Any]:
     """What JAX does about reverse mode of a primitive without a rule: it raises."""
-    rule: Callable[..., Any] = ad.get_primitive_transpose(
-        jax_src_core.Primitive(primitive.name)
-    )
+    rule: Callable[..., Any] = ad.get_primitive_transpose(jax_src_core.Primitive(primitive.name))
     return rule
 
 
@@ -563,9 +547,7 @@ def sub_jaxprs(params: Mapping[str, Any]) -> Iterator[Any]:
     return found
 
 
-def map_sub_jaxprs(
-    params: Mapping[str, Any], function: Callable[[Any], Any]
-) -> dict[str, Any]:
+def map_sub_jaxprs(params: Mapping[str, Any], function: Callable[[Any], Any]) -> dict[str, Any]:
     """An equation's parameters with ``function`` applied to each jaxpr in them."""
 
     def visit(value: Any) -> Any:
@@ -599,9 +581,7 @@ def extended_axis_env(
     sizes: Mapping[Any, int],
 ) -> contextlib.AbstractContextManager[Any]:
     """Names of axes that code traced inside may ask about."""
-    env: contextlib.AbstractContextManager[Any] = jax_src_core.extend_axis_env_nd(
-        sizes.items()
-    )
+    env: contextlib.AbstractContextManager[Any] = jax_src_core.extend_axis_env_nd(sizes.items())
     return env
 
 

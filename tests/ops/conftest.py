@@ -38,9 +38,7 @@ def in_kernel(function, *args, fallback: bool = False):
         for ref, result in zip(outputs, results, strict=True):
             ref[...] = result
 
-    results = pl.pallas_call(
-        kernel, out_shape=flat_shapes, interpret=pallas_rs.Params()
-    )(*args)
+    results = pl.pallas_call(kernel, out_shape=flat_shapes, interpret=pallas_rs.Params())(*args)
     jax.block_until_ready(results)
     stats = pallas_rs.last_report().stats
     if not fallback:
@@ -69,6 +67,4 @@ def assert_same(actual, expected, rtol: float = 0.0):
         if jnp.issubdtype(a.dtype, jnp.integer) or a.dtype == bool:
             np.testing.assert_array_equal(np.asarray(a), np.asarray(e))
             continue
-        np.testing.assert_allclose(
-            np.asarray(a, wide), np.asarray(e, wide), rtol=rtol, atol=rtol
-        )
+        np.testing.assert_allclose(np.asarray(a, wide), np.asarray(e, wide), rtol=rtol, atol=rtol)

@@ -43,9 +43,7 @@ def test_mixed_operands():
     a, b = sample("bfloat16", (8, 16)), sample("float32", (16, 8))
 
     def dot(a, b):
-        return lax.dot_general(
-            a, b, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32
-        )
+        return lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
 
     assert_same(in_kernel(dot, a, b), a.astype("float32") @ b, 1e-5)
 

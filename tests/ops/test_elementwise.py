@@ -182,8 +182,8 @@ def test_clamp(dtype):
 CONVERT = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
-@pytest.mark.parametrize("new", (*CONVERT, "int32", "int8", "uint8", "int4", "bool"))
-@pytest.mark.parametrize("old", (*CONVERT, "int64", "int32", "uint8", "int4", "bool"))
+@pytest.mark.parametrize("new", [*CONVERT, "int32", "int8", "uint8", "int4", "bool"])
+@pytest.mark.parametrize("old", [*CONVERT, "int64", "int32", "uint8", "int4", "bool"])
 def test_convert(old, new):
     x = sample(old, low=-3, high=3)
     if new.startswith("u"):

@@ -54,9 +54,7 @@ def test_arg_reduce(function, axis, dtype):
 def test_arg_reduce_takes_the_first_of_equals_and_a_nan():
     x = jnp.array([[3, 7, 7, 1], [1, jnp.nan, 9, jnp.nan]], jnp.float32)
     for function in (jnp.argmax, jnp.argmin):
-        assert_same(
-            in_kernel(lambda x, f=function: f(x, axis=1), x), function(x, axis=1)
-        )
+        assert_same(in_kernel(lambda x, f=function: f(x, axis=1), x), function(x, axis=1))
 
 
 @pytest.mark.parametrize("reverse", [False, True])

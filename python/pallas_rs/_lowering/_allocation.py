@@ -123,4 +123,7 @@ def outlives_grid_point(aval: Any, compiler_params: Any) -> bool:
 
 
 def _is_tpu_space(aval: Any) -> bool:
-    return "tpu" in type(aval.memory_space).__module__ or "mosaic." in type(aval.memory_space).__module__
+    return (
+        "tpu" in type(aval.memory_space).__module__
+        or "mosaic." in type(aval.memory_space).__module__
+    )

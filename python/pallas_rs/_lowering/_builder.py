@@ -125,6 +125,7 @@ class Builder:
         self._regions: list[Region] = [Region([])]
         self._head: dict[tuple[Any, ...], Val] = {}
         self._head_insts: list[dict[str, Any]] = []
+        self._integers: dict[int, int] = {}
         self._blob_ids: dict[bytes, int] = {}
 
     # ---- values ------------------------------------------------------------------------------
@@ -173,7 +174,12 @@ class Builder:
         self._regions[-1].insts.append(inst)
 
     def op(
-        self, op: str, operands: Sequence[Value], dtype: str, shape: Sequence[int] = (), **attributes: Any
+        self,
+        op: str,
+        operands: Sequence[Value],
+        dtype: str,
+        shape: Sequence[int] = (),
+        **attributes: Any,
     ) -> Val:
         """Appends an instruction with one number as its result."""
         result = self.val(dtype, shape)
@@ -220,7 +226,14 @@ class Builder:
         bits = scalar_bits(value, dtype)
         if shape:
             return self.op("constant", [], dtype, shape, bits=bits)
-        return self.head("constant", dtype, bits=bits)
+        scalar = self.head("constant", dtype, bits=bits)
+        if "int" in dtype:
+            self._integers[scalar.id] = int(value)
+        return scalar
+
+    def static_integer(self, value: Any) -> int | None:
+        """The integer that a value is known to be, if any."""
+        return self._integers.get(value.id) if isinstance(value, Val) else int(value)
 
     def head(self, op: str, dtype: str, **attributes: int) -> Val:
         """A scalar that depends on no operand: computed once, at the head of the body."""
@@ -242,9 +255,7 @@ class Builder:
         width = np_dtype(name).itemsize
         first = data[:width]
         if array.size and width <= 8 and first * array.size == data:
-            return self.op(
-                "constant", [], name, array.shape, bits=int.from_bytes(first, "little")
-            )
+            return self.op("constant", [], name, array.shape, bits=int.from_bytes(first, "little"))
         return self.op("constant_array", [], name, array.shape, blob=self.blob(data))
 
     def i32(self, value: int) -> Val:

@@ -41,7 +41,7 @@ class Kernel:
         program_axes: Sequence[int] = (),
         grid_sizes: Sequence[int | None] = (),
         cluster_names: Sequence[Any] = (),
-    ):
+    ) -> None:
         self.builder = Builder()
         self.program_axes = tuple(program_axes)
         self.grid_sizes = tuple(grid_sizes)
@@ -56,7 +56,9 @@ class Kernel:
 
     # ---- jaxprs ------------------------------------------------------------------------------
 
-    def lower_jaxpr(self, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None) -> list[Any]:
+    def lower_jaxpr(
+        self, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None
+    ) -> list[Any]:
         """Emits a jaxpr's equations where the builder stands and returns its results.
 
         `args` (and `consts`, where the jaxpr's own are not meant) are values of the program.
@@ -71,7 +73,9 @@ class Kernel:
             self._lower_eqn(eqn, used, env)
         return [self._read(env, v) for v in jaxpr.outvars]
 
-    def lower_call(self, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None) -> list[Any]:
+    def lower_call(
+        self, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None
+    ) -> list[Any]:
         """Inlines a call. Ops of a helper of JAX's own get the line that called it."""
         open_, _ = jax_internals.open_jaxpr(jaxpr)
         if self._caller is None and _source_info.is_helper(open_.debug_info):
@@ -199,7 +203,7 @@ class RuleContext:
 
     @property
     def out_dtype(self) -> str:
-        """dtype of the first result."""
+        """Element type of the first result."""
         return dtype_of(self.avals_out[0])
 
     @property

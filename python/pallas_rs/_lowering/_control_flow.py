@@ -39,12 +39,17 @@ def _call(ctx: RuleContext, *args: Any, **params: Any) -> Any:
 
 
 @rule("scan")
-def _scan(ctx: RuleContext, *args: Any, jaxpr: Any, length: int, reverse: bool, **params: Any) -> Any:
+def _scan(
+    ctx: RuleContext, *args: Any, jaxpr: Any, length: int, reverse: bool, **params: Any
+) -> Any:
     b = ctx.builder
     consts, carry, xs = jax_internals.scan_groups(params, args)
     ys_avals = ctx.avals_out[len(carry) :]
     # A loop carries its stacked results and writes one row of each per step.
     ys = [b.constant(0, dtype_of(aval), shape_of(aval)) for aval in ys_avals]
+
+    if not length:
+        return [*carry, *ys]
 
     index = b.val("int32")
     inner_carry = [b.like(v) for v in carry]
@@ -160,7 +165,7 @@ def _counted_loop(
         region.yields = [outs[i].id for i in others]
     finals = [b.like(init[i]) for i in others]
     b.emit("for_loop", [lo, hi, *(init[i] for i in others)], finals, [region])
-    results = dict(zip(others, finals))
+    results = dict(zip(others, finals, strict=True))
     # The counter ends at its bound, or where it began when no step was made.
     results[counter], results[bound] = b.binary("max", lo, hi), hi
     return [results[i] for i in range(len(init))]

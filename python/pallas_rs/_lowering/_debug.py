@@ -103,7 +103,9 @@ def _print_layout(ctx: RuleContext, *_: Any, **__: Any) -> Any:
 
 
 @rule("check")
-def _check(ctx: RuleContext, *leaves: Any, err_tree: Any, **_: Any) -> Any:
+def _check(ctx: RuleContext, *leaves: Any, err_tree: Any, debug: bool = False) -> Any:
+    if debug and not jax_internals.debug_checks_enabled():
+        return []
     ctx.kernel.has_side_effect = True
     b = ctx.builder
     for failed, code, possible in jax_internals.check_errors(err_tree, leaves):
@@ -111,7 +113,9 @@ def _check(ctx: RuleContext, *leaves: Any, err_tree: Any, **_: Any) -> Any:
         for number, message, args, kwargs in possible:
             this = failed
             if len(possible) > 1:
-                this = b.binary("and", failed, b.compare("eq", ctx.kernel.value(code), b.i32(number)))
+                this = b.binary(
+                    "and", failed, b.compare("eq", ctx.kernel.value(code), b.i32(number))
+                )
             text, operands = positional_format(message, args, kwargs)
             b.emit("check", [b.unary("not", this), *operands], [], message=text)
     return []

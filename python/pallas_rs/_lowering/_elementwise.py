@@ -244,4 +244,3 @@ def _random_wrap(ctx: RuleContext, x: Val, **_: Any) -> Any:
 @rule("random_unwrap")
 def _random_unwrap(ctx: RuleContext, x: Val, **_: Any) -> Any:
     return x
-

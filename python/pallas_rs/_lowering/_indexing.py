@@ -137,10 +137,10 @@ def _index(ctx: RuleContext, ref: Ref, indexer: Any) -> View:
         if _is_slice(index):
             length = _static_size(ctx, index)
             shape.append(length)
-            start = _start(index.start, size, starts)
+            start = _start(ctx.builder, index.start, starts)
             dims.append({"slice": {"start": start, "size": length, "stride": int(index.stride)}})
         else:
-            dims.append({"index": _start(index, size, starts)})
+            dims.append({"index": _element(ctx.builder, index, size, starts)})
     return slice_ref(ctx.builder, ref, dims, starts, shape)
 
 
@@ -150,7 +150,7 @@ def slice_ref(
     """`ref_slice`, or `ref` itself where the slice takes everything."""
     full = all(
         "slice" in dim and dim["slice"] == {"start": {"static": 0}, "size": size, "stride": 1}
-        for dim, size in zip(dims, ref.shape)
+        for dim, size in zip(dims, ref.shape, strict=True)
     )
     if full:
         return ref
@@ -162,7 +162,9 @@ def slice_ref(
 def index_ref(builder: Builder, ref: Ref, indices: Sequence[Val | int]) -> Ref:
     """`ref[indices]` for leading dimensions; the others are taken whole."""
     starts: list[Val] = []
-    dims: list[Any] = [{"index": _start(i, n, starts)} for i, n in zip(indices, ref.shape)]
+    dims: list[Any] = [
+        {"index": _element(builder, i, n, starts)} for i, n in zip(indices, ref.shape, strict=False)
+    ]
     rest = ref.shape[len(indices) :]
     dims += [{"slice": {"start": {"static": 0}, "size": n, "stride": 1}} for n in rest]
     return slice_ref(builder, ref, dims, starts, rest)
@@ -180,11 +182,11 @@ def _gather(ctx: RuleContext, ref: Ref, indexer: Any) -> Gather:
     indices: list[Val] = []
     slice_shape: list[int] = []
     array_dims: list[int] = []
-    for d, (index, size) in enumerate(zip(indexer.indices, ref.shape, strict=True)):
+    for d, index in enumerate(indexer.indices):
         if _is_slice(index):
             length = _static_size(ctx, index)
             slice_shape.append(length)
-            start = _start(index.start, size, starts)
+            start = _start(ctx.builder, index.start, starts)
             dims.append({"slice": {"start": start, "size": length, "stride": int(index.stride)}})
             continue
         array_dims.append(d)
@@ -219,13 +221,19 @@ def _static_size(ctx: RuleContext, index: Any) -> int:
     return int(index.size)
 
 
-def _start(index: Any, size: int, starts: list[Val]) -> Any:
-    """A start attribute; a dynamic one is appended to `starts`.
-
-    A negative static index counts from the end, as in numpy; JAX leaves it as it is.
-    """
-    if isinstance(index, Val):
+def _start(builder: Builder, index: Any, starts: list[Val]) -> Any:
+    """A start attribute; one that comes at run time is appended to `starts`."""
+    known = builder.static_integer(index)
+    if known is None:
         starts.append(index)
         return "dynamic"
-    index = int(index)
-    return {"static": index + size if index < 0 else index}
+    return {"static": known}
+
+
+def _element(builder: Builder, index: Any, size: int, starts: list[Val]) -> Any:
+    """As `_start`, for an index that drops its dimension of this size.
+
+    A constant one may count from the end, as in numpy.
+    """
+    known = builder.static_integer(index)
+    return _start(builder, index if known is None or known >= 0 else known + size, starts)

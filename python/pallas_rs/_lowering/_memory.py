@@ -9,7 +9,7 @@ from pallas_rs import _jax_internals as jax_internals
 
 from . import _allocation
 from ._builder import Val
-from ._context import RuleContext, dtype_of, shape_of
+from ._context import RuleContext
 from ._elementwise import spread
 from ._indexing import Gather, View, index_ref, unflatten, view
 from ._registry import rule
@@ -122,14 +122,10 @@ def atomic_rmw(ctx: RuleContext, kind: str, target: View, x: Val, mask: Val | No
     if isinstance(target, Gather):
         return _atomic_rmw_each(ctx, kind, target, x, mask)
     operands = [target, x] if mask is None else [target, x, mask]
-    return b.op(
-        "atomic_rmw", operands, x.dtype, x.shape, kind=kind, mask=mask is not None
-    )
+    return b.op("atomic_rmw", operands, x.dtype, x.shape, kind=kind, mask=mask is not None)
 
 
-def _atomic_rmw_each(
-    ctx: RuleContext, kind: str, target: Gather, x: Val, mask: Val | None
-) -> Val:
+def _atomic_rmw_each(ctx: RuleContext, kind: str, target: Gather, x: Val, mask: Val | None) -> Val:
     """An atomic at index arrays, one element after another: two may name the same address."""
     b = ctx.builder
     if any(dim != "array" for dim in target.dims):
@@ -140,9 +136,7 @@ def _atomic_rmw_each(
     flat = [b.reshape(v, (count,)) for v in (x, *target.indices, *([] if mask is None else [mask]))]
     index, olds = b.val("int32"), b.val(x.dtype, (count,))
     with b.region([index, olds]) as region:
-        one, *rest = [
-            b.reshape(b.op("dynamic_slice", [v, index], v.dtype, (1,)), ()) for v in flat
-        ]
+        one, *rest = [b.reshape(b.op("dynamic_slice", [v, index], v.dtype, (1,)), ()) for v in flat]
         where = index_ref(b, target.base, rest[: len(target.indices)])
         masks = rest[len(target.indices) :]
         old = b.op("atomic_rmw", [where, one, *masks], x.dtype, kind=kind, mask=bool(masks))

@@ -31,14 +31,10 @@ class MeshKernel(Kernel):
         self.mesh = mesh
         self._sizes = (*mesh.grid, *mesh.cluster, mesh.num_threads or 1)
         indices = [self._index("program_id", axis=i) for i in range(len(mesh.grid))]
-        indices += [
-            self._index("cluster_index", axis=i) for i in range(len(mesh.cluster))
-        ]
+        indices += [self._index("cluster_index", axis=i) for i in range(len(mesh.cluster))]
         indices.append(self._index("thread_index"))
         self._indices = indices
-        self.axes.update(
-            zip((*mesh.grid_names, *mesh.cluster_names), indices, strict=False)
-        )
+        self.axes.update(zip((*mesh.grid_names, *mesh.cluster_names), indices, strict=False))
         if mesh.thread_name is not None:
             self.axes[mesh.thread_name] = indices[-1]
 
@@ -95,16 +91,10 @@ def argument_names(jaxpr: Any, origins: Sequence[str]) -> list[str]:
     parameters: list[str] = []
     if body is not None:
         inner, _ = jax_internals.open_jaxpr(body.params["jaxpr"])
-        parameters = _parameters_at(
-            getattr(inner.debug_info, "func_src_info", None) or ""
-        )
+        parameters = _parameters_at(getattr(inner.debug_info, "func_src_info", None) or "")
     out = []
     for i, origin in enumerate(origins):
-        match = (
-            re.fullmatch(r"refs\[(\d+)\](.*)", names[i] or "")
-            if i < len(names)
-            else None
-        )
+        match = re.fullmatch(r"refs\[(\d+)\](.*)", names[i] or "") if i < len(names) else None
         position = int(match[1]) if match else len(parameters)
         known = match is not None and position < len(parameters)
         out.append(parameters[position] + match[2] if known and match else origin)

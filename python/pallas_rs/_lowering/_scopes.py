@@ -97,13 +97,9 @@ def _run_state(
         # The values' last contents come last.
         finals = iter(ctx.kernel.lower_jaxpr(body, args)[len(open_.outvars) :])
         outs: list[Any] = []
-        for arg, value, is_acc, is_value in zip(
-            args, init, accumulators, as_values, strict=True
-        ):
+        for arg, value, is_acc, is_value in zip(args, init, accumulators, as_values, strict=True):
             if is_acc:
-                outs.append(
-                    b.op("accumulator_load", [arg], arg.elem, arg.shape, wait=0)
-                )
+                outs.append(b.op("accumulator_load", [arg], arg.elem, arg.shape, wait=0))
             else:
                 outs.append(next(finals) if is_value else value)
         region.yields = [v.id for v in outs if isinstance(v, Val)]

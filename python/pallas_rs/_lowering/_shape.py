@@ -40,14 +40,20 @@ def _transpose(ctx: RuleContext, x: Val, *, permutation: Sequence[int]) -> Any:
 
 
 @rule("slice")
-def _slice(ctx: RuleContext, x: Val, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+def _slice(
+    ctx: RuleContext, x: Val, *, start_indices: Any, limit_indices: Any, strides: Any
+) -> Any:
     del limit_indices  # the result's shape says it
     strides = strides or (1,) * len(x.shape)
     return static_slice(ctx, x, start_indices, ctx.out_shape, strides)
 
 
 def static_slice(
-    ctx: RuleContext, x: Val, starts: Sequence[int], shape: Sequence[int], strides: Sequence[int] | None = None
+    ctx: RuleContext,
+    x: Val,
+    starts: Sequence[int],
+    shape: Sequence[int],
+    strides: Sequence[int] | None = None,
 ) -> Val:
     """`x` from `starts`, at `shape`."""
     strides = [int(s) for s in strides] if strides is not None else [1] * len(x.shape)
@@ -86,7 +92,7 @@ def _unstack(ctx: RuleContext, x: Val, *, axis: int, **_: Any) -> Any:
 def _pad(ctx: RuleContext, x: Val, value: Val, *, padding_config: Any) -> Any:
     if not padding_config:
         return x
-    lo, hi, interior = ([int(n) for n in column] for column in zip(*padding_config))
+    lo, hi, interior = ([int(n) for n in column] for column in zip(*padding_config, strict=True))
     return ctx.builder.op(
         "pad", [x, value], x.dtype, ctx.out_shape, lo=lo, hi=hi, interior=interior
     )
@@ -96,9 +102,7 @@ def _pad(ctx: RuleContext, x: Val, value: Val, *, padding_config: Any) -> Any:
 def _concatenate(ctx: RuleContext, *xs: Val, dimension: int, **_: Any) -> Any:
     if len(xs) == 1:
         return xs[0]
-    return ctx.builder.op(
-        "concatenate", xs, xs[0].dtype, ctx.out_shape, dimension=int(dimension)
-    )
+    return ctx.builder.op("concatenate", xs, xs[0].dtype, ctx.out_shape, dimension=int(dimension))
 
 
 @rule("stack")

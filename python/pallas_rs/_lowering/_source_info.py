@@ -80,11 +80,9 @@ def kernel_name(name: str | None, debug_info: Any) -> str:
 
 
 def signature_names(function: Any) -> list[str]:
-    """Positional parameter names of a function, looking through `functools.partial` and wrappers."""
+    """Positional parameter names of a function, looking through wrappers."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [
-        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

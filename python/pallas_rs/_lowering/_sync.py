@@ -31,9 +31,7 @@ def split_predicate(
     return list(leaves[:count]), list(leaves[count:])
 
 
-def one_barrier(
-    ctx: RuleContext, barrier: Ref, tree: Any, leaves: Sequence[Value]
-) -> Ref:
+def one_barrier(ctx: RuleContext, barrier: Ref, tree: Any, leaves: Sequence[Value]) -> Ref:
     """The single barrier that a view of an array of barriers names.
 
     A slice names the barrier at its start. Dimensions that no indexer mentions must have one
@@ -70,9 +68,7 @@ def _barrier_arrive(
 def _barrier_wait(
     ctx: RuleContext, barrier: Ref, *leaves: Val, transforms_treedef: Any
 ) -> Sequence[Value]:
-    ctx.builder.emit(
-        "barrier_wait", [one_barrier(ctx, barrier, transforms_treedef, leaves)]
-    )
+    ctx.builder.emit("barrier_wait", [one_barrier(ctx, barrier, transforms_treedef, leaves)])
     return ()
 
 
@@ -87,9 +83,7 @@ def _barrier_arrive_and_wait(
 
 
 @rule("barrier_test")
-def _barrier_test(
-    ctx: RuleContext, barrier: Ref, *leaves: Val, transforms_treedef: Any
-) -> Val:
+def _barrier_test(ctx: RuleContext, barrier: Ref, *leaves: Val, transforms_treedef: Any) -> Val:
     ref = one_barrier(ctx, barrier, transforms_treedef, leaves)
     return ctx.builder.op("barrier_test", [ref], "bool")
 
@@ -116,10 +110,6 @@ def _wait_smem_to_gmem(
 
 
 @rule("wait_gmem_to_smem")
-def _wait_gmem_to_smem(
-    ctx: RuleContext, *operands: Val, n: int | None = None
-) -> Sequence[Value]:
-    ctx.builder.emit(
-        "wait_gmem_to_smem", n=static_int(ctx, operands[0] if n is None else n)
-    )
+def _wait_gmem_to_smem(ctx: RuleContext, *operands: Val, n: int | None = None) -> Sequence[Value]:
+    ctx.builder.emit("wait_gmem_to_smem", n=static_int(ctx, operands[0] if n is None else n))
     return ()

@@ -84,18 +84,14 @@ def _wgmma(
             leaves,
             (acc_transforms_tree, a_transforms_tree, b_transforms_tree),
         )
-        region.yields = [
-            b.op("accumulator_load", [ref], acc.dtype, acc.shape, wait=0).id
-        ]
+        region.yields = [b.op("accumulator_load", [ref], acc.dtype, acc.shape, wait=0).id]
     result = b.val(acc.dtype, acc.shape)
     b.emit("scope", [], [result], [region], allocs=[alloc], collective=False)
     return result
 
 
 @rule("wgmma_wait")
-def _wgmma_wait(
-    ctx: RuleContext, *operands: Val, n: int | None = None
-) -> Sequence[Value]:
+def _wgmma_wait(ctx: RuleContext, *operands: Val, n: int | None = None) -> Sequence[Value]:
     ctx.builder.emit("wgmma_wait", n=static_int(ctx, operands[0] if n is None else n))
     return ()
 
@@ -104,9 +100,7 @@ def _wgmma_wait(
 def _accumulator_load(ctx: RuleContext, acc: Value, *, wait_n: int | None) -> Val:
     if isinstance(acc, Val):
         return acc
-    return ctx.builder.op(
-        "accumulator_load", [acc], ctx.out_dtype, ctx.out_shape, wait=wait_n
-    )
+    return ctx.builder.op("accumulator_load", [acc], ctx.out_dtype, ctx.out_shape, wait=wait_n)
 
 
 @rule("wgmma_accumulator_store")

@@ -31,15 +31,12 @@ def _copy_gmem_to_smem(
     leaves, predicate = split_predicate(operands[len(barriers) :], has_user_predicate)
     source_end = src_transforms_treedef.num_leaves
     target_end = source_end + dst_transforms_treedef.num_leaves
-    source = plain_view(
-        ctx, source, unflatten(src_transforms_treedef, leaves[:source_end])
-    )
+    source = plain_view(ctx, source, unflatten(src_transforms_treedef, leaves[:source_end]))
     target = plain_view(
         ctx, target, unflatten(dst_transforms_treedef, leaves[source_end:target_end])
     )
     barrier = [
-        one_barrier(ctx, b, barrier_transforms_treedef, leaves[target_end:])
-        for b in barriers
+        one_barrier(ctx, b, barrier_transforms_treedef, leaves[target_end:]) for b in barriers
     ]
     ctx.builder.emit(
         "copy_gmem_to_smem",
@@ -52,9 +49,7 @@ def _copy_gmem_to_smem(
     return ()
 
 
-def _collective(
-    ctx: RuleContext, axes: Any, leader_tracked: Any
-) -> dict[str, Any] | None:
+def _collective(ctx: RuleContext, axes: Any, leader_tracked: Any) -> dict[str, Any] | None:
     if not axes:
         return None
     dims = [d for axis in axes for d in ctx.kernel.cluster_dims(axis)]
@@ -79,12 +74,8 @@ def _copy_smem_to_gmem(
 ) -> Sequence[Value]:
     leaves, predicate = split_predicate(operands, has_user_predicate)
     source_end = src_transforms_treedef.num_leaves
-    source = plain_view(
-        ctx, source, unflatten(src_transforms_treedef, leaves[:source_end])
-    )
-    target = plain_view(
-        ctx, target, unflatten(dst_transforms_treedef, leaves[source_end:])
-    )
+    source = plain_view(ctx, source, unflatten(src_transforms_treedef, leaves[:source_end]))
+    target = plain_view(ctx, target, unflatten(dst_transforms_treedef, leaves[source_end:]))
     ctx.builder.emit(
         "copy_smem_to_gmem",
         [source, target, *predicate],

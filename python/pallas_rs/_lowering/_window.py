@@ -12,7 +12,7 @@ from ._context import Kernel, unsupported
 def windows(
     kernel: Kernel, grid_mapping: Any, index_refs: Sequence[Value], arrays: Sequence[Value]
 ) -> list[Value]:
-    """What the kernel's refs to inputs and outputs are: a window of each array at this grid point."""
+    """What the kernel's refs to inputs and outputs are: a window of each array."""
     return [
         _window(kernel, grid_mapping, mapping, index_refs, array)
         for mapping, array in zip(grid_mapping.block_mappings, arrays, strict=True)
@@ -59,5 +59,3 @@ def _block_dim(kernel: Kernel, mapping: Any, dim: Any, shape: list[int]) -> Any:
         f"the block spec of {mapping.origin} has a dimension of kind {family}",
         kernel.builder.span,
     )
-
-
