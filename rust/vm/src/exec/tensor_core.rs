@@ -55,6 +55,12 @@ impl<O: Observer> Ctx<'_, O> {
         } else {
             self.thread.queues.products.push(product);
             self.thread.queues.products.commit();
+            // JAX documents that issuing a product synchronises with the earlier ones, and kernels
+            // it ships rely on it: only the newest stays in flight. The hardware promises less, so
+            // observers are told of no wait.
+            while let Some(earlier) = self.thread.queues.products.pop_due(1) {
+                self.perform_product(earlier);
+            }
         }
         Ok(Flow::Next)
     }
