@@ -133,8 +133,8 @@ def test_an_index_outside_the_array_is_an_error(fails, bad):
 
         return kernel_of(body, [plgpu.Barrier(num_barriers=2)], threads=1)()
 
-    text = fails(pallas_rs.OutOfBoundsError, call, I32(bad))
-    assert "ready" in text
+    text = fails(pallas_rs.BarrierError, call, I32(bad))
+    assert "`ready`" in text
 
 
 @pytest.mark.skipif(not NEW_JAX, reason="needs jax 0.11")

@@ -275,7 +275,7 @@ def test_reductions_of_plgpu(run, rand, name):
 
     x = rand((4, 8))
     kernel = plgpu.kernel(body, out_type=jax.ShapeDtypeStruct((4,), jnp.float32))
-    np.testing.assert_allclose(run(kernel, x), getattr(np, name)(x, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(run(kernel, x), getattr(np, name)(x, axis=1), rtol=1e-5)
 
 
 def test_prints_are_in_order_per_thread(run, capfd):
@@ -299,8 +299,8 @@ def test_prints_are_in_order_per_thread(run, capfd):
     jax.effects_barrier()
     lines = [line for line in capfd.readouterr().out.splitlines() if "step" in line]
     for w in range(3):
-        mine = [line for line in lines if line.startswith(f"thread {w} ")]
-        assert mine == [f"thread {w} step {i}" for i in range(5)]
+        mine = [line for line in lines if f"thread {w} step" in line]
+        assert [int(line.split()[-1]) for line in mine] == list(range(5))
 
 
 def test_memory_is_poisoned_until_written(run):

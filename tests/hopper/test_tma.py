@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pallas_rs
 import pytest
 from jax import lax
 from jax.experimental import pallas as pl
@@ -94,24 +95,29 @@ def test_a_load_past_the_edge_reads_zeros(run, rand, start):
     np.testing.assert_array_equal(run(call, x, jnp.int32(start)), want)
 
 
-@pytest.mark.parametrize("start", [0, 60, 64, -4])
+def store_at(x, start):
+    def body(x, o, s):
+        o[...] = jnp.zeros((64, 16), F32)
+        s[...] = x[...]
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(s, o.at[pl.ds(start, 8)])
+        plgpu.wait_smem_to_gmem(0)
+
+    return kernel_of(body, ((64, 16), F32), [plgpu.SMEM((8, 16), F32)])(x)
+
+
+def test_a_store_before_the_array_is_an_error(fails, rand):
+    fails(pallas_rs.OutOfBoundsError, store_at, rand((8, 16)), jnp.int32(-4))
+
+
+@pytest.mark.parametrize("start", [0, 60, 64])
 def test_a_store_past_the_edge_is_dropped(run, rand, start):
-    def call(x, start):
-        def body(x, o, s):
-            o[...] = jnp.zeros((64, 16), F32)
-            s[...] = x[...]
-            plgpu.commit_smem()
-            plgpu.copy_smem_to_gmem(s, o.at[pl.ds(start, 8)])
-            plgpu.wait_smem_to_gmem(0)
-
-        return kernel_of(body, ((64, 16), F32), [plgpu.SMEM((8, 16), F32)])(x)
-
     x = rand((8, 16))
     want = np.zeros((64, 16), np.float32)
     for i in range(8):
         if 0 <= start + i < 64:
             want[start + i] = x[i]
-    np.testing.assert_array_equal(run(call, x, jnp.int32(start)), want)
+    np.testing.assert_array_equal(run(store_at, x, jnp.int32(start)), want)
 
 
 def test_a_view_that_leaves_its_array_may_come_back(run, rand):

@@ -25,7 +25,7 @@ def reference(q, k, v, causal=False):
     return out, jax.nn.logsumexp(scores, axis=-1)
 
 
-def arguments(rand, batch, q_len, kv_len, heads, kv_heads, dim, dtype):
+def arguments(rand, batch, q_len, kv_len, heads, kv_heads, dim, dtype=jnp.float16):
     q = rand((batch, q_len, heads, dim), dtype, 1)
     k, v = (rand((batch, kv_len, kv_heads, dim), dtype, seed) for seed in (2, 3))
     return q, k, v
@@ -38,11 +38,10 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", ["attention", "attention_with_pipeline_emitter"])
-def test_forward(h100, rand, close, form, shape, dtype):
-    args = arguments(rand, *shape, dtype)
+def test_forward(h100, rand, close, form, shape):
+    args = arguments(rand, *shape)
     with h100():
         got = jax.jit(lambda *a: getattr(attention, form)(*a, CONFIG()))(*args)
     close(got, reference(*args)[0])
@@ -50,19 +49,19 @@ def test_forward(h100, rand, close, form, shape, dtype):
 
 @pytest.mark.parametrize("form", ["attention", "attention_with_pipeline_emitter"])
 def test_residuals(h100, rand, close, form):
-    args = arguments(rand, 1, 128, 256, 2, 1, 64, jnp.float16)
+    args = arguments(rand, 1, 128, 256, 2, 1, 64)
     call = functools.partial(getattr(attention, form), config=CONFIG(), save_residuals=True)
     with h100():
         out, (lse,) = jax.jit(call)(*args)
     want, want_lse = reference(*args)
     close(out, want)
-    # The kernel keeps its sums in base 2.
-    close(lse / jnp.log2(jnp.e) if form == "attention" else lse, want_lse, scale=4)
+    # The kernel's logarithms have base 2.
+    close(lse / jnp.log2(jnp.e), want_lse)
 
 
 @pytest.mark.parametrize("length", [128, 256])
 def test_causal(h100, rand, close, length):
-    args = arguments(rand, 1, length, length, 2, 1, 64, jnp.float16)
+    args = arguments(rand, 1, length, length, 2, 1, 64)
     with h100():
         got = jax.jit(lambda *a: attention.attention(*a, CONFIG(causal=True)))(*args)
     close(got, reference(*args, causal=True)[0])
@@ -71,14 +70,14 @@ def test_causal(h100, rand, close, length):
 @pytest.mark.parametrize("blocks", [(64, 128), (128, 64)])
 def test_block_sizes(h100, rand, close, blocks):
     config = CONFIG(block_q=blocks[0], block_kv=blocks[1])
-    args = arguments(rand, 1, 256, 256, 1, 1, 64, jnp.float16)
+    args = arguments(rand, 1, 256, 256, 1, 1, 64)
     with h100():
         got = jax.jit(lambda *a: attention.attention(*a, config))(*args)
     close(got, reference(*args)[0])
 
 
 def test_completion(h100, rand, close, completion):
-    args = arguments(rand, 1, 128, 256, 1, 1, 64, jnp.float16)
+    args = arguments(rand, 1, 128, 256, 1, 1, 64)
     with h100(async_completion=completion, schedule="random", seeds=10):
         got = jax.jit(lambda *a: attention.attention(*a, CONFIG()))(*args)
     close(got, reference(*args)[0])
@@ -88,7 +87,7 @@ def test_completion(h100, rand, close, completion):
     "shape", [(1, 128, 128, 1, 1, 64), (2, 128, 256, 2, 1, 64)]
 )
 def test_backward(h100, rand, close, shape):
-    args = arguments(rand, *shape, jnp.float16)
+    args = arguments(rand, *shape)
     cotangent = rand(args[0].shape, jnp.float16, 4)
 
     def loss(q, k, v):
