@@ -156,12 +156,13 @@ impl Format {
     }
 }
 
-/// `float8_e8m0fnu`: a power of two and nothing else; negative numbers and zero are NaN.
+/// `float8_e8m0fnu`: a power of two and nothing else; negative numbers and zero are NaN. Ties go up
+/// here, save the smallest, as `ml_dtypes` has it.
 #[inline(always)]
 pub(crate) fn encode_e8m0(x: f32) -> u8 {
     let bits = x.to_bits();
-    let ties_to_even = (bits >> F32_MANTISSA_BITS) & 1;
-    let rounded = (bits.wrapping_add(0x3f_ffff + ties_to_even)) >> F32_MANTISSA_BITS;
+    let ties_up = (bits >= 1 << F32_MANTISSA_BITS) as u32;
+    let rounded = bits.wrapping_add(0x3f_ffff + ties_up) >> F32_MANTISSA_BITS;
     if bits == 0 || bits >= F32_INFINITY { 0xff } else { rounded as u8 }
 }
 

@@ -30,20 +30,26 @@ macro_rules! float_table {
 
 /// On signed and unsigned integers.
 macro_rules! int_table {
-    ($use:ident!($($args:tt)*)) => { $use! { $($args)*
+    ($use:ident!($($args:tt)*)) => { sign_table! { $use!($($args)*
         Add = |a, b| a.wrapping_add(b);
         Sub = |a, b| a.wrapping_sub(b);
         Mul = |a, b| a.wrapping_mul(b);
-        Div = |a, b| Int::div(a, b);
-        Rem = |a, b| Int::rem(a, b);
-        Max = |a, b| Ord::max(a, b);
-        Min = |a, b| Ord::min(a, b);
         And = |a, b| a & b;
         Or = |a, b| a | b;
         Xor = |a, b| a ^ b;
         Shl = |a, b| Int::shl(a, b);
         ShrArithmetic = |a, b| Int::shr_arithmetic(a, b);
         ShrLogical = |a, b| Int::shr_logical(a, b);
+    ) } };
+}
+
+/// The operations on integers whose bits depend on whether the type is signed.
+macro_rules! sign_table {
+    ($use:ident!($($args:tt)*)) => { $use! { $($args)*
+        Div = |a, b| Int::div(a, b);
+        Rem = |a, b| Int::rem(a, b);
+        Max = |a, b| Ord::max(a, b);
+        Min = |a, b| Ord::min(a, b);
     } };
 }
 
@@ -78,6 +84,11 @@ impl BinaryKind {
             _ => false,
         }
     }
+}
+
+/// Whether a signed integer and an unsigned one of the same bits give different bits.
+fn depends_on_sign(kind: BinaryKind) -> bool {
+    sign_table!(any_of!(kind:))
 }
 
 /// Where a loop reads and writes.
@@ -133,9 +144,9 @@ fn apply<T: Element>(a: T, b: T, f: impl Fn(T, T) -> T) -> T {
     f(a, b)
 }
 
-/// Makes the loops `$tile` and the scalar function `$value` of one element type from a table.
-macro_rules! instantiate {
-    ($tile:ident $value:ident $type:ident $dtype:ident: $($kind:ident = $function:expr;)*) => {
+/// Makes the loops `$tile` of one element type from a table.
+macro_rules! tiles {
+    ($tile:ident $type:ident $dtype:ident: $($kind:ident = $function:expr;)*) => {
         for_each_isa! {
             fn $tile(kind: BinaryKind, tiles: Tiles<'_>) {
                 match kind {
@@ -144,7 +155,24 @@ macro_rules! instantiate {
                 }
             }
         }
+    };
+}
+bool_table!(tiles!(tile_bool u8 Bool:));
+// Where the sign does not matter, signed types share the loops of unsigned ones.
+sign_table!(tiles!(tile_i8 i8 I8:));
+sign_table!(tiles!(tile_i16 i16 I16:));
+sign_table!(tiles!(tile_i32 i32 I32:));
+sign_table!(tiles!(tile_i64 i64 I64:));
+int_table!(tiles!(tile_u8 u8 U8:));
+int_table!(tiles!(tile_u16 u16 U16:));
+int_table!(tiles!(tile_u32 u32 U32:));
+int_table!(tiles!(tile_u64 u64 U64:));
+float_table!(tiles!(tile_f32 f32 F32:));
+float_table!(tiles!(tile_f64 f64 F64:));
 
+/// Makes the scalar function `$value` of one element type from a table.
+macro_rules! values {
+    ($value:ident $type:ident $dtype:ident: $($kind:ident = $function:expr;)*) => {
         #[inline]
         fn $value(kind: BinaryKind, a: $type, b: $type) -> $type {
             match kind {
@@ -154,30 +182,30 @@ macro_rules! instantiate {
         }
     };
 }
-bool_table!(instantiate!(tile_bool value_bool u8 Bool:));
-int_table!(instantiate!(tile_i8 value_i8 i8 I8:));
-int_table!(instantiate!(tile_i16 value_i16 i16 I16:));
-int_table!(instantiate!(tile_i32 value_i32 i32 I32:));
-int_table!(instantiate!(tile_i64 value_i64 i64 I64:));
-int_table!(instantiate!(tile_u8 value_u8 u8 U8:));
-int_table!(instantiate!(tile_u16 value_u16 u16 U16:));
-int_table!(instantiate!(tile_u32 value_u32 u32 U32:));
-int_table!(instantiate!(tile_u64 value_u64 u64 U64:));
-float_table!(instantiate!(tile_f32 value_f32 f32 F32:));
-float_table!(instantiate!(tile_f64 value_f64 f64 F64:));
+bool_table!(values!(value_bool u8 Bool:));
+int_table!(values!(value_i8 i8 I8:));
+int_table!(values!(value_i16 i16 I16:));
+int_table!(values!(value_i32 i32 I32:));
+int_table!(values!(value_i64 i64 I64:));
+int_table!(values!(value_u8 u8 U8:));
+int_table!(values!(value_u16 u16 U16:));
+int_table!(values!(value_u32 u32 U32:));
+int_table!(values!(value_u64 u64 U64:));
+float_table!(values!(value_f32 f32 F32:));
+float_table!(values!(value_f64 f64 F64:));
 
 /// Runs a type whose elements are computed as they are stored.
 fn run(kind: BinaryKind, dtype: DType, tiles: Tiles<'_>) {
     match dtype {
         DType::Bool => tile_bool(kind, tiles),
-        DType::I8 => tile_i8(kind, tiles),
-        DType::I16 => tile_i16(kind, tiles),
-        DType::I32 => tile_i32(kind, tiles),
-        DType::I64 => tile_i64(kind, tiles),
-        DType::U8 => tile_u8(kind, tiles),
-        DType::U16 => tile_u16(kind, tiles),
-        DType::U32 => tile_u32(kind, tiles),
-        DType::U64 => tile_u64(kind, tiles),
+        DType::I8 if depends_on_sign(kind) => tile_i8(kind, tiles),
+        DType::I16 if depends_on_sign(kind) => tile_i16(kind, tiles),
+        DType::I32 if depends_on_sign(kind) => tile_i32(kind, tiles),
+        DType::I64 if depends_on_sign(kind) => tile_i64(kind, tiles),
+        DType::I8 | DType::U8 => tile_u8(kind, tiles),
+        DType::I16 | DType::U16 => tile_u16(kind, tiles),
+        DType::I32 | DType::U32 => tile_u32(kind, tiles),
+        DType::I64 | DType::U64 => tile_u64(kind, tiles),
         DType::F32 => tile_f32(kind, tiles),
         DType::F64 => tile_f64(kind, tiles),
         _ => unsupported(kind, dtype),
@@ -315,17 +343,12 @@ fn in_place_by_strips(kind: BinaryKind, dtype: DType, x: &mut [u8], y: Operand<'
 /// sign where it fills with it, and zeros where it does not, whatever the type's own signedness.
 fn sub_byte(kind: BinaryKind, dtype: DType, bits: u32, a: &mut [u8], b: &[u8]) {
     match kind {
-        BinaryKind::ShrLogical => {
-            a.iter_mut().for_each(|a| *a = wrap_sub_byte(bits, false, *a));
-            tile_u8(kind, Tiles::Left(a, b));
-        }
-        BinaryKind::ShrArithmetic => {
-            a.iter_mut().for_each(|a| *a = wrap_sub_byte(bits, true, *a));
-            tile_i8(kind, Tiles::Left(a, b));
-        }
-        _ if matches!(dtype, DType::I2 | DType::I4) => tile_i8(kind, Tiles::Left(a, b)),
-        _ => tile_u8(kind, Tiles::Left(a, b)),
+        BinaryKind::ShrLogical => a.iter_mut().for_each(|a| *a = wrap_sub_byte(bits, false, *a)),
+        BinaryKind::ShrArithmetic => a.iter_mut().for_each(|a| *a = wrap_sub_byte(bits, true, *a)),
+        _ => {}
     }
+    let byte = if matches!(dtype, DType::I2 | DType::I4) { DType::I8 } else { DType::U8 };
+    run(kind, byte, Tiles::Left(a, b));
     wrap_sub_bytes(dtype, a);
 }
 

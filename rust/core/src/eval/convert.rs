@@ -2,8 +2,8 @@
 //!
 //! To an integer from a float: truncated towards zero and saturated, NaN becomes zero. Between
 //! integers: wrapped. To `bool`: whether it differs from zero (a NaN does). To a float: rounded
-//! once, to nearest, ties to even, save that `bfloat16` is reached from `float64` and from integers
-//! through `float32`, and other narrow floats from integers likewise.
+//! once, to nearest, ties to even, save that narrow floats are reached from integers, and `bfloat16`
+//! and `float8_e8m0fnu` from `float64`, through `float32`.
 
 use crate::element::{Element, elements, elements_mut, sub_byte_int, wrap_sub_bytes};
 use crate::float_format::round_to_odd;
@@ -137,7 +137,8 @@ pub fn convert(from: DType, to: DType, x: &[u8], out: &mut [u8]) {
     let (decode, encode) = (is_narrow_float(from), is_narrow_float(to));
     let purpose = match (from, to) {
         (_, DType::Bool) => Purpose::NonZero,
-        (DType::F64, _) if encode && to != DType::BF16 => Purpose::ToOdd,
+        (DType::F64, DType::BF16 | DType::F8E8M0FNU) => Purpose::Plain,
+        (DType::F64, _) if encode => Purpose::ToOdd,
         _ => Purpose::Plain,
     };
     let mut decoded = [0f32; STRIP];

@@ -88,7 +88,8 @@ pub(super) fn exp2(x: f32) -> f32 {
 /// `e^x - 1`.
 #[inline(always)]
 pub(super) fn expm1(x: f32) -> f32 {
-    let (r, n) = reduce_exp(limit(x, -20.0, 90.0));
+    // Above, the result is infinite; the exponent must not pass that of the largest number.
+    let (r, n) = reduce_exp(limit(x, -20.0, 88.8));
     // `2^n` itself may overflow where the result does not.
     let half = f32::from_bits(((n + 126) as u32) << 23);
     let result = (half * expm1_reduced(r) + (half - 0.5)) * 2.0;

@@ -56,7 +56,9 @@ macro_rules! common {
 
         #[inline(always)]
         fn logistic(self) -> Self {
-            1.0 / (1.0 + Real::exp(-self))
+            // Of the two equal forms, the one that cannot overflow.
+            let e = Real::exp(-self.abs());
+            (if self < 0.0 { e } else { 1.0 }) / (1.0 + e)
         }
 
         #[inline(always)]
@@ -183,7 +185,7 @@ impl Real for f32 {
         sinh = libm::sinh;
         cosh = libm::cosh;
         asinh = libm::asinh;
-        acosh = libm::acosh;
+        acosh = special::acosh;
         atanh = libm::atanh;
         erfc = libm::erfc;
         erf_inv = special::erf_inv;
@@ -232,7 +234,7 @@ impl Real for f64 {
         cosh = libm::cosh;
         tanh = libm::tanh;
         asinh = libm::asinh;
-        acosh = libm::acosh;
+        acosh = special::acosh;
         atanh = libm::atanh;
         erf = libm::erf;
         erfc = libm::erfc;

@@ -7,10 +7,19 @@ pub(super) fn lgamma(x: f64) -> f64 {
     if x.is_infinite() { f64::INFINITY } else { libm::lgamma(x) }
 }
 
+/// Inverse hyperbolic cosine; `libm`'s is wrong below one.
+pub(super) fn acosh(x: f64) -> f64 {
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
+}
+
 /// The derivative of [`lgamma`]: reflection for negative arguments, the recurrence up to 12, then
-/// the asymptotic series, whose first neglected term is below 1e-17 there. NaN at the poles.
+/// the asymptotic series, whose first neglected term is below 1e-17 there. NaN at the poles but
+/// that at zero.
 pub(super) fn digamma(x: f64) -> f64 {
-    if x <= 0.0 && x == x.floor() {
+    if x == 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    if x < 0.0 && x == x.floor() {
         return f64::NAN;
     }
     if x < 0.0 {
