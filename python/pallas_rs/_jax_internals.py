@@ -277,7 +277,7 @@ def split_transformed(ref_aval: Any) -> tuple[Any, tuple[Any, ...]]:
     return ref_aval, ()
 
 
-def scan_groups(params: dict[str, Any], operands: Sequence[Any]) -> tuple[list, list, list]:
+def scan_groups(params: dict[str, Any], operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     """A scan's operands as constants, carry and inputs."""
     if "ft_in" in params:
         consts, carry, xs = (list(g) for g in params["ft_in"].update(list(operands)).unpack())
@@ -292,7 +292,7 @@ def scan_groups(params: dict[str, Any], operands: Sequence[Any]) -> tuple[list, 
 
 
 def is_user_file(filename: str) -> bool:
-    return source_info_util.is_user_filename(filename)
+    return bool(source_info_util.is_user_filename(filename))
 
 
 def frames(source_info: Any) -> Iterator[tuple[str, Callable[[], tuple[int, str]]]]:
@@ -372,7 +372,7 @@ def primitive_as_stablehlo(primitive: Any, params: dict[str, Any], avals: Sequen
     structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands]
     traced = jax.jit(apply, keep_unused=True).trace(*structs)
     module = traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
-    return mlir.module_to_bytecode(module)
+    return bytes(mlir.module_to_bytecode(module))
 
 
 # ── Mosaic GPU's refs ───────────────────────────────────────────────────────────────────
@@ -432,6 +432,7 @@ run_scoped_p = pallas_primitives.run_scoped_p
 semaphore_signal_p = pallas_primitives.semaphore_signal_p
 semaphore_wait_p = pallas_primitives.semaphore_wait_p
 semaphore_read_p = pallas_primitives.semaphore_read_p
+run_state_p = state_discharge.run_state_p
 masked_load_p = pallas_primitives.load_p
 masked_swap_p = pallas_primitives.swap_p
 get_p = state_primitives.get_p
@@ -545,6 +546,15 @@ def sub_jaxprs(params: Mapping[str, Any]) -> Iterator[Any]:
     """Every jaxpr, without regard to constants, in an equation's parameters."""
     found: Iterator[Any] = jax_src_core.jaxprs_in_params(params)
     return found
+
+
+def has_primitive(jaxpr: Any, *names: str) -> bool:
+    """Whether a jaxpr, or one inside it, has an equation of one of these primitives."""
+    return any(
+        eqn.primitive.name in names
+        or any(has_primitive(inner, *names) for inner in sub_jaxprs(eqn.params))
+        for eqn in jaxpr.eqns
+    )
 
 
 def map_sub_jaxprs(params: Mapping[str, Any], function: Callable[[Any], Any]) -> dict[str, Any]:

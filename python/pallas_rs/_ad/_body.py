@@ -24,7 +24,7 @@ from pallas_rs._errors import UnsupportedError
 # Primitives that tell the user something and compute nothing: the primal call does it.
 _OBSERVERS = frozenset({"debug_print", "debug_callback", "check", "print_layout"})
 
-_COPIES = frozenset({"copy_gmem_to_smem", "copy_smem_to_gmem", "tcgen05_mma", "wgmma_ref"})
+_COPIES = ("copy_gmem_to_smem", "copy_smem_to_gmem", "tcgen05_mma", "wgmma_ref")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,11 +60,7 @@ def carries_tangent(aval: Any) -> bool:
 
 def copies_asynchronously(jaxpr: Any) -> bool:
     """Whether something in the jaxpr is copied other than by loads and stores."""
-    return any(
-        eqn.primitive.name.removesuffix("_p") in _COPIES
-        or any(map(copies_asynchronously, jax_internals.sub_jaxprs(eqn.params)))
-        for eqn in jaxpr.eqns
-    )
+    return jax_internals.has_primitive(jaxpr, *_COPIES)
 
 
 def kernel_name(jaxpr: Any) -> str:
@@ -152,6 +148,11 @@ def _differentiate(
     traced, consts = jax_internals.trace_flat(
         body, [*avals, *tangent_avals], debug_info
     )
+    if jax_internals.has_primitive(traced, "custom_lin"):
+        raise UnsupportedError(
+            f"kernel {kernel_name(jaxpr)} cannot be differentiated: it calls a function"
+            " with jax.custom_vjp, which has no forward-mode rule"
+        )
     constant_vars = list(traced.constvars)
     if consts and constant_ref is not None:
         refs = [constant_ref(jax_internals.typeof(const)) for const in consts]

@@ -1,4 +1,4 @@
-"""Forward mode of what has a body inside a kernel: `run_scoped`, a mesh of warps."""
+"""Forward mode of what has a body inside a kernel: scopes, and a mesh of warps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Rule = Callable[..., Pair]
 
 def tables() -> Iterator[tuple[Any, dict[str, Callable[[Any], Rule]]]]:
     """Modules of JAX, and per name of a primitive in them what makes its rule."""
-    yield jax_internals, {"run_scoped_p": run_scoped, "core_map_p": warp_map}
+    yield jax_internals, {"run_scoped_p": run_scoped, "run_state_p": run_state}
+    yield jax_internals, {"core_map_p": warp_map}
 
 
 def run_scoped(primitive: Any) -> Rule:
@@ -73,6 +74,64 @@ def _with_zeros(outs: Sequence[Any], body: _body.Tangents) -> Pair:
         _calls.zero_tangent(out) if tangent is None else tangent
         for out, tangent in zip(outs[:count], found, strict=True)
     ]
+
+
+def run_state(primitive: Any) -> Rule:
+    """As `run_scoped`, of refs that have an initial value and whose final one is returned.
+
+    JAX's rule looks for a fixed point with refs made values, as which tensor cores have no
+    rules. Here each ref of floating-point data has a tangent.
+    """
+
+    def rule(
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        *,
+        jaxpr: Any,
+        which_linear: Sequence[bool],
+        is_initialized: Sequence[bool],
+    ) -> Pair:
+        jaxpr = jax_internals.bare_jaxpr(jaxpr)
+        operands = _calls.spread(zip(primals, tangents, strict=True), is_initialized)
+        carried = []
+        for var, operand in zip(jaxpr.invars, operands, strict=True):
+            is_ref = operand is not None and jax_internals.is_ref_aval(
+                jax_internals.typeof(operand[0])
+            )
+            carried.append(
+                not _calls.is_zero(operand[1])
+                if is_ref
+                else _body.carries_tangent(var.aval)
+            )
+        body = _body.differentiate(
+            jaxpr,
+            carried,
+            env=contextlib.nullcontext(),
+            constant_ref=jax_internals.AbstractRef,
+        )
+        initial_carried = _calls.pick(carried, is_initialized)
+        initial_tangents = _calls.pick(tangents, initial_carried)
+        count, constants = sum(carried), len(body.constants)
+        outs = primitive.bind(
+            *primals,
+            *map(jax_internals.instantiate_zeros, initial_tangents),
+            *body.constants,
+            jaxpr=jax_internals.with_inputs(body.jaxpr, body.jaxpr.invars),
+            which_linear=(*which_linear, *[False] * (count + constants)),
+            is_initialized=(
+                *is_initialized,
+                *_calls.pick(is_initialized, carried),
+                *[True] * constants,
+            ),
+        )
+        results = outs[: len(carried)]
+        found = _calls.spread(outs[len(carried) : len(carried) + count], carried)
+        return results, [
+            _calls.zero_tangent(out) if tangent is None else tangent
+            for out, tangent in zip(results, found, strict=True)
+        ]
+
+    return rule
 
 
 def warp_map(primitive: Any) -> Rule:
