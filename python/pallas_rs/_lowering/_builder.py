@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -61,6 +61,7 @@ class Ref:
 
 
 Value = Val | Ref
+V = TypeVar("V", Val, Ref)
 
 
 @dataclasses.dataclass(slots=True)
@@ -113,8 +114,9 @@ def np_dtype(name: str) -> np.dtype:
 class Builder:
     """Accumulates one program.
 
-    Instructions go to the innermost open region. Scalars without operands (constants, indices in
-    the grid) go to the head of the body, each once: a region may use values of the code around it.
+    Instructions go to the innermost open region. Numbers without operands (constants, indices in
+    the grid) go to the head of the body, each once: a region may use values of the code around it,
+    and a tile whose elements are all equal takes no memory.
     """
 
     def __init__(self) -> None:
@@ -125,6 +127,7 @@ class Builder:
         self._regions: list[Region] = [Region([])]
         self._head: dict[tuple[Any, ...], Val] = {}
         self._head_insts: list[dict[str, Any]] = []
+        self._constant_bits: dict[int, int] = {}
         self._integers: dict[int, int] = {}
         self._blob_ids: dict[bytes, int] = {}
 
@@ -142,7 +145,7 @@ class Builder:
         self._types.append(ref.type)
         return ref
 
-    def like(self, value: Value) -> Value:
+    def like(self, value: V) -> V:
         """A fresh value of the same type."""
         if isinstance(value, Ref):
             return self.ref(value.space, value.elem, value.shape)
@@ -224,23 +227,23 @@ class Builder:
         if dtype.startswith("complex"):
             return self.constant_array(np.full(shape, value, np_dtype(dtype)))
         bits = scalar_bits(value, dtype)
-        if shape:
-            return self.op("constant", [], dtype, shape, bits=bits)
-        scalar = self.head("constant", dtype, bits=bits)
-        if "int" in dtype:
-            self._integers[scalar.id] = int(value)
-        return scalar
+        found = self.head("constant", dtype, shape, bits=bits)
+        if "int" in dtype and not shape:
+            self._integers[found.id] = int(value)
+        return found
 
     def static_integer(self, value: Any) -> int | None:
         """The integer that a value is known to be, if any."""
         return self._integers.get(value.id) if isinstance(value, Val) else int(value)
 
-    def head(self, op: str, dtype: str, **attributes: int) -> Val:
-        """A scalar that depends on no operand: computed once, at the head of the body."""
-        name = (op, dtype, *attributes.items())
+    def head(self, op: str, dtype: str, shape: Shape = (), **attributes: int) -> Val:
+        """A number that depends on no operand: computed once, at the head of the body."""
+        name = (op, dtype, shape, *attributes.items())
         found = self._head.get(name)
         if found is None:
-            found = self._head[name] = self.val(dtype)
+            found = self._head[name] = self.val(dtype, shape)
+            if op == "constant":
+                self._constant_bits[found.id] = attributes["bits"]
             self._head_insts.append(
                 {"op": {op: attributes}, "in": [], "out": [found.id], "span": 0}
             )
@@ -255,7 +258,7 @@ class Builder:
         width = np_dtype(name).itemsize
         first = data[:width]
         if array.size and width <= 8 and first * array.size == data:
-            return self.op("constant", [], name, array.shape, bits=int.from_bytes(first, "little"))
+            return self.head("constant", name, array.shape, bits=int.from_bytes(first, "little"))
         return self.op("constant_array", [], name, array.shape, blob=self.blob(data))
 
     def i32(self, value: int) -> Val:
@@ -291,6 +294,9 @@ class Builder:
         dims = tuple(dims)
         if x.shape == shape and dims == tuple(range(len(shape))):
             return x
+        bits = self._constant_bits.get(x.id)
+        if bits is not None:
+            return self.head("constant", x.dtype, shape, bits=bits)
         if math.prod(x.shape) == 1 and x.shape:
             x = self.reshape(x, ())
             dims = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,12 @@ from ._unsupported import UNSUPPORTED
 
 def dtype_of(aval: Any) -> str:
     """The machine's dtype name of a type."""
-    return jax_internals.key_data_aval(aval).dtype.name
+    return _name_of(jax_internals.key_data_aval(aval).dtype)
+
+
+@functools.cache
+def _name_of(dtype: np.dtype) -> str:
+    return str(dtype.name)  # numpy computes it anew each time
 
 
 def shape_of(aval: Any) -> tuple[int, ...]:

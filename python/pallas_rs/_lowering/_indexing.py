@@ -8,7 +8,7 @@ that asked for it turns into `gather` or `scatter`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,10 @@ View = Ref | Gather
 
 def view(ctx: RuleContext, base: Any, transforms: Sequence[Any]) -> View:
     """The view of `base` through `transforms`, whose dynamic leaves are values of the program."""
-    result: Any = base
+    result: View = base
     for transform in transforms:
         name = type(transform).__name__
-        rule = TRANSFORMS.get(name)
+        rule: Callable[..., View] | None = TRANSFORMS.get(name)
         if rule is None:
             raise ctx.unsupported(f"the machine has no view that means `{name}`")
         if isinstance(result, Gather):

@@ -8,7 +8,7 @@ from typing import Any
 from pallas_rs import _jax_internals as jax_internals
 
 from . import _allocation
-from ._builder import Val
+from ._builder import Val, Value
 from ._context import RuleContext
 from ._elementwise import spread
 from ._indexing import Gather, View, index_ref, unflatten, view
@@ -22,7 +22,11 @@ def load(ctx: RuleContext, source: View, mask: Val | None = None, other: Val | N
     b = ctx.builder
     shape = source.shape
     mask = None if mask is None else spread(ctx, mask, shape)
-    other = None if mask is None or other is None else spread(ctx, other, shape)
+    if mask is None or other is None:
+        other = None
+    else:
+        elem = source.base.elem if isinstance(source, Gather) else source.elem
+        other = spread(ctx, b.convert(other, elem), shape)
     extra = [v for v in (mask, other) if v is not None]
     if isinstance(source, Gather):
         return b.op(
@@ -121,7 +125,7 @@ def atomic_rmw(ctx: RuleContext, kind: str, target: View, x: Val, mask: Val | No
     mask = None if mask is None else spread(ctx, mask, target.shape)
     if isinstance(target, Gather):
         return _atomic_rmw_each(ctx, kind, target, x, mask)
-    operands = [target, x] if mask is None else [target, x, mask]
+    operands: list[Value] = [target, x, *([] if mask is None else [mask])]
     return b.op("atomic_rmw", operands, x.dtype, x.shape, kind=kind, mask=mask is not None)
 
 

@@ -16,6 +16,7 @@ from ._builder import Value
 
 Rule = Callable[..., Value | Sequence[Value]]
 F = TypeVar("F", bound=Rule)
+T = TypeVar("T", bound=Callable[..., Any])
 
 RULES: dict[str, Rule] = {}
 
@@ -42,10 +43,10 @@ def rule(*primitives: Any) -> Callable[[F], F]:
 TRANSFORMS: dict[str, Callable[..., Any]] = {}
 
 
-def transform_rule(*names: str) -> Callable[[F], F]:
+def transform_rule(*names: str) -> Callable[[T], T]:
     """Registers `rule(ctx, ref, transform) -> ref` for these classes of transforms."""
 
-    def register(function: F) -> F:
+    def register(function: T) -> T:
         for name in names:
             if name in TRANSFORMS:
                 raise ValueError(f"transform {name} has two rules")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -78,11 +77,3 @@ def kernel_name(name: str | None, debug_info: Any) -> str:
     """The name given to the call, else the kernel function's."""
     return name or span_of_function(debug_info).function or "kernel"
 
-
-def signature_names(function: Any) -> list[str]:
-    """Positional parameter names of a function, looking through wrappers."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
