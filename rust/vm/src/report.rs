@@ -170,7 +170,7 @@ impl Report {
 
 impl Finding {
     /// What a trap means.
-    pub fn from_trap(program: &Program, schedule: &Schedule, trap: &Trap) -> Finding {
+    pub(crate) fn from_trap(program: &Program, schedule: &Schedule, trap: &Trap) -> Finding {
         let words = words::of(program, &trap.kind);
         let place = match &trap.kind {
             TrapKind::OutOfBounds { place, .. } | TrapKind::Uninitialized { place } => {

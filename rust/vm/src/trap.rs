@@ -150,13 +150,6 @@ pub enum BarrierRule {
         /// Arrivals a phase needs.
         needed: u32,
     },
-    /// A thread allocates a barrier after leaving an earlier one with phases it had not observed.
-    Reused {
-        /// Number of phases it had observed.
-        observed: u64,
-        /// Number of complete phases.
-        completed: u64,
-    },
 }
 
 /// What a blocked thread waits for.

@@ -6,8 +6,8 @@ use crate::memory::{Contents, RefVal};
 use crate::observer::{At, Engine, Observer, Operation};
 use crate::sync::BarrierKey;
 use crate::sync::mbarrier::peers;
-use crate::trap::{Access, TrapKind};
-use crate::units::{Load, Store, Transfer, rmw};
+use crate::trap::Access;
+use crate::units::{Load, Store, Transfer};
 use pallas_rs_core::DType;
 use pallas_rs_ir::options::AsyncCompletion;
 use pallas_rs_ir::{Collective, Elem, OobMode, Partition, RmwKind, SliceDim, Start};
@@ -86,10 +86,6 @@ impl<O: Observer> Ctx<'_, O> {
         self.drift()?;
         if self.predicate(predicate) {
             let dtype = self.element_type(source);
-            if let Some(kind) = reduction.filter(|&kind| !rmw::supports(kind, dtype)) {
-                let what = format!("a TMA reduction {kind:?} of {dtype}");
-                return Err(TrapKind::Unsupported { what }.into());
-            }
             let (from, to) = (self.view(source), self.view(target));
             self.check_inside(from, Access::CopyInSmem)?;
             if to.escape.is_some_and(|e| e.start < 0) {

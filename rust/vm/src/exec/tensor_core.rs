@@ -6,8 +6,7 @@ use crate::machine::{Ctx, Flow, Result};
 use crate::observer::{AccessKind, Engine, Observer, Operation, Proxy, Window};
 use crate::trap::TrapKind;
 use crate::units::Product;
-use crate::units::wgmma::{Left, Matrix};
-use pallas_rs_core::{self as core, DType};
+use crate::units::wgmma::Left;
 use pallas_rs_ir::options::AsyncCompletion;
 use smallvec::SmallVec;
 
@@ -20,16 +19,9 @@ impl<O: Observer> Ctx<'_, O> {
             Operand::Tile { .. } => self.call.code.tile_type(a).dtype,
             Operand::Ref { .. } | Operand::Scalar { .. } => self.element_type(a),
         };
-        if !core::matmul_supports(a_dtype, b_dtype, acc_dtype) {
-            return Err(unsupported(a_dtype, b_dtype, acc_dtype));
-        }
-        let acc_view = self.view(acc);
-        let acc = self.matrix(acc_view, acc_dtype)?;
-        let (m, n) = (acc_view.dims[0].size as usize, acc_view.dims[1].size as usize);
-        let b_view = self.view(b);
-        let k = b_view.dims.first().map_or(0, |d| d.size as usize);
-        let b = self.matrix(b_view, b_dtype)?;
-        if acc.col_stride != 1 {
+        let acc = self.matrix(self.view(acc), acc_dtype)?;
+        let b = self.matrix(self.view(b), b_dtype)?;
+        if !acc.has_dense_rows() {
             let what = "a wgmma accumulator that is not row-major".to_owned();
             return Err(TrapKind::Unsupported { what }.into());
         }
@@ -46,7 +38,7 @@ impl<O: Observer> Ctx<'_, O> {
             }
         };
         let ticket = self.cluster.engines.ticket();
-        let product = Product { acc, a, b, m, n, k, ticket };
+        let product = Product { acc, a, b, ticket };
         if O::WATCHES {
             self.issue_product(&product)?;
         }
@@ -82,7 +74,9 @@ impl<O: Observer> Ctx<'_, O> {
         result: Operand,
     ) -> Result {
         match wait {
-            Some(n) => drop(self.wgmma_wait(n)?),
+            Some(n) => {
+                self.wgmma_wait(n)?;
+            }
             None => self.drift()?,
         }
         let dtype = self.element_type(acc);
@@ -97,49 +91,20 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     fn issue_product(&mut self, product: &Product) -> Result<()> {
-        let sides = |matrix: &Matrix, rows: usize, cols: usize| {
-            (matrix.clone(), [rows, cols], [matrix.row_stride, matrix.col_stride])
-        };
-        let mut read = SmallVec::<[_; 2]>::new();
-        read.push(sides(&product.b, product.k, product.n));
+        let mut reads = SmallVec::<[Window<'_>; 2]>::new();
         if let Left::Memory(a) = &product.a {
-            read.push(sides(a, product.m, product.k));
+            reads.push(a.window(self.base_id(a.base)));
         }
-        let acc = sides(&product.acc, product.m, product.n);
-        let window = |(matrix, sizes, strides): &'_ (Matrix, [usize; 2], [i64; 2])| {
-            let (base, block) = self.base_id(matrix.base);
-            (base, block, matrix.offset as i64, *sizes, *strides, matrix.dtype.size())
-        };
-        let reads: SmallVec<[_; 2]> = read.iter().map(window).collect();
-        let write = window(&acc);
-        fn view(
-            w: &(crate::observer::BaseId, u32, i64, [usize; 2], [i64; 2], usize),
-        ) -> Window<'_> {
-            let (base, block, offset, sizes, strides, elem_size) = w;
-            Window {
-                base: *base,
-                block: *block,
-                offset: *offset,
-                sizes,
-                strides,
-                elem_size: *elem_size,
-            }
-        }
-        let reads: SmallVec<[Window<'_>; 2]> = reads.iter().map(view).collect();
+        reads.push(product.b.window(self.base_id(product.b.base)));
         let operation = Operation {
             engine: Engine::Wgmma,
             ticket: product.ticket,
             reads: &reads,
-            writes: &[view(&write)],
+            writes: &[product.acc.window(self.base_id(product.acc.base))],
             accumulates: true,
             barrier: None,
         };
         let at = self.at();
         self.worker.observer.on_issue(at, operation)
     }
-}
-
-#[cold]
-fn unsupported(a: DType, b: DType, acc: DType) -> Box<crate::trap::Trap> {
-    TrapKind::Unsupported { what: format!("wgmma of {a} and {b} into {acc}") }.into()
 }

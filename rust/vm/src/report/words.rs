@@ -232,16 +232,6 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
             ),
         )
         .missing(format!("{} more arrivals, or fewer before", needed - arrived)),
-        BarrierRule::Reused { observed, completed } => error(
-            "PRS-D8",
-            format!(
-                "a thread allocates barriers after leaving {name} with {} of {} observed",
-                phases(observed),
-                completed
-            ),
-        )
-        .missing(format!("a wait on {name} for phase {observed} before its scope ends"))
-        .hint("hardware may hand out the same barrier again, in the middle of its phases"),
     }
 }
 

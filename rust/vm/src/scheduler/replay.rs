@@ -5,7 +5,6 @@
 //! `0,1:3,0*2`.
 
 use super::{Ready, Scheduler, Slot};
-use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
@@ -15,6 +14,7 @@ struct Choice {
 }
 
 /// Notes what another scheduler decides.
+#[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Recorder<S> {
     inner: S,
@@ -23,6 +23,7 @@ pub(crate) struct Recorder<S> {
     points: u64,
 }
 
+#[cfg(test)]
 impl<S: Scheduler> Recorder<S> {
     /// Wraps a scheduler.
     pub(crate) fn new(inner: S) -> Self {
@@ -40,6 +41,8 @@ impl<S: Scheduler> Recorder<S> {
 
     /// What was decided so far.
     pub(crate) fn text(&mut self) -> String {
+        use std::fmt::Write as _;
+
         self.flush();
         let mut text = String::new();
         for (turn, n) in &self.turns {
@@ -56,6 +59,7 @@ impl<S: Scheduler> Recorder<S> {
     }
 }
 
+#[cfg(test)]
 impl<S: Scheduler> Scheduler for Recorder<S> {
     fn next(&mut self, ready: &Ready) -> Slot {
         self.flush();

@@ -54,11 +54,6 @@ impl Barriers {
         }
     }
 
-    /// Number of barriers.
-    pub(crate) fn len(&self) -> usize {
-        self.barriers.len()
-    }
-
     /// The barrier at a row-major index.
     pub(crate) fn get(&self, index: usize) -> &Barrier {
         &self.barriers[index]
@@ -155,16 +150,6 @@ impl Barriers {
                 index,
                 BarrierRule::PendingAtEnd { arrived: b.arrived, needed: b.needed },
             ))
-        })
-    }
-
-    /// The first barrier that `thread` waited on but whose last phases it has not observed. The next
-    /// barrier the thread allocates may be the same one to hardware.
-    pub(crate) fn unobserved_by(&self, thread: usize) -> Option<(usize, BarrierRule)> {
-        (0..self.len()).find_map(|index| {
-            let (observed, completed) = (self.seen(index, thread), self.barriers[index].phase);
-            (observed != 0 && observed < completed)
-                .then_some((index, BarrierRule::Reused { observed, completed }))
         })
     }
 }
@@ -331,13 +316,7 @@ mod tests {
         b.arrive(1).unwrap();
         assert_eq!(b.check_end(), Some((1, BarrierRule::PendingAtEnd { arrived: 1, needed: 2 })));
         b.arrive(1).unwrap();
-        assert_eq!(b.unobserved_by(0), None);
-        b.observe(1, 0).unwrap();
-        (0..2).for_each(|_| drop(b.arrive(1)));
-        assert_eq!(
-            b.unobserved_by(0),
-            Some((1, BarrierRule::Reused { observed: 1, completed: 2 }))
-        );
+        assert_eq!(b.check_end(), None);
     }
 
     #[test]

@@ -63,11 +63,6 @@ impl<T> GroupQueue<T> {
         self.operations.remove(at).map(|(_, operation)| operation)
     }
 
-    /// Number of operations in flight.
-    pub(crate) fn len(&self) -> usize {
-        self.operations.len()
-    }
-
     /// Whether nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.operations.is_empty()
@@ -108,7 +103,7 @@ mod tests {
         assert_eq!(due(&mut queue, 0), "a");
         assert_eq!(queue.pop_where(|&c| c == 'x'), None);
         assert_eq!(queue.pop_any(), Some('b'));
-        assert!(queue.is_empty() && queue.len() == 0);
+        assert!(queue.is_empty());
     }
 
     #[test]

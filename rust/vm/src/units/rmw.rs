@@ -21,17 +21,6 @@ pub(crate) fn combine(kind: RmwKind, dtype: DType, old: &mut [u8], x: Operand<'_
     core::binary_in_place(binary, dtype, old, x);
 }
 
-/// Whether `kind` means something for elements of `dtype`.
-pub(crate) fn supports(kind: RmwKind, dtype: DType) -> bool {
-    match kind {
-        RmwKind::Add => BinaryKind::Add.supports(dtype),
-        RmwKind::Min | RmwKind::Max => BinaryKind::Min.supports(dtype),
-        RmwKind::And | RmwKind::Or | RmwKind::Xor => BinaryKind::And.supports(dtype),
-        RmwKind::Xchg => true,
-        RmwKind::Inc | RmwKind::Dec => dtype.is_int(),
-    }
-}
-
 /// Counters that wrap at a bound, which compare as unsigned numbers.
 fn wrap_around(up: bool, dtype: DType, old: &mut [u8], x: Operand<'_>) {
     let size = dtype.size();
@@ -83,6 +72,5 @@ mod tests {
         assert_eq!(old, [9; 3]);
         combine(RmwKind::Dec, DType::U8, &mut old, Operand::Splat(4));
         assert_eq!(old, [4; 3]);
-        assert!(supports(RmwKind::Inc, DType::U32) && !supports(RmwKind::Inc, DType::F32));
     }
 }

@@ -2,36 +2,42 @@
 
 use crate::machine::{Ctx, Result};
 use crate::memory::{Base, RefVal, TileId};
-use crate::observer::{Engine, Observer};
+use crate::observer::{BaseId, Engine, Observer, Window};
 use crate::trap::{Access, TrapKind};
 use pallas_rs_core::{self as core, DType, MatRef, MatmulOpts};
-use std::ops::Range;
 
 /// A matrix in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix {
     pub(crate) base: Base,
     pub(crate) dtype: DType,
-    /// Elements of the allocation that it lies within.
-    pub(crate) range: Range<usize>,
+    /// Rows and columns.
+    pub(crate) sizes: [usize; 2],
+    /// Element (0, 0).
     pub(crate) offset: usize,
-    pub(crate) row_stride: i64,
-    pub(crate) col_stride: i64,
+    pub(crate) strides: [i64; 2],
+    /// One past its last element.
+    pub(crate) end: usize,
 }
 
 impl Matrix {
     /// A whole view of rank 2.
     pub(crate) fn new(view: &RefVal, dtype: DType) -> Option<Matrix> {
         let [rows, cols] = &view.dims[..] else { return None };
-        let (start, end) = view.bounds().filter(|_| view.is_full())?;
+        let (_, end) = view.bounds().filter(|_| view.is_full())?;
         Some(Matrix {
             base: view.base,
             dtype,
-            range: start as usize..end as usize,
+            sizes: [rows.size as usize, cols.size as usize],
             offset: view.offset as usize,
-            row_stride: rows.stride,
-            col_stride: cols.stride,
+            strides: [rows.stride, cols.stride],
+            end: end as usize,
         })
+    }
+
+    /// Bytes of the allocation up to its end.
+    fn bytes(&self) -> usize {
+        self.end * self.dtype.size()
     }
 
     fn within<'a>(&self, data: &'a [u8]) -> MatRef<'a> {
@@ -39,8 +45,25 @@ impl Matrix {
             dtype: self.dtype,
             data,
             offset: self.offset,
-            row_stride: self.row_stride as isize,
-            col_stride: self.col_stride as isize,
+            row_stride: self.strides[0] as isize,
+            col_stride: self.strides[1] as isize,
+        }
+    }
+
+    /// Whether elements of a row lie side by side.
+    pub(crate) fn has_dense_rows(&self) -> bool {
+        self.sizes[1] == 1 || self.strides[1] == 1
+    }
+
+    /// The same, for an observer.
+    pub(crate) fn window(&self, (base, block): (BaseId, u32)) -> Window<'_> {
+        Window {
+            base,
+            block,
+            offset: self.offset as i64,
+            sizes: &self.sizes,
+            strides: &self.strides,
+            elem_size: self.dtype.size(),
         }
     }
 }
@@ -60,9 +83,6 @@ pub(crate) struct Product {
     pub(crate) acc: Matrix,
     pub(crate) a: Left,
     pub(crate) b: Matrix,
-    pub(crate) m: usize,
-    pub(crate) n: usize,
-    pub(crate) k: usize,
     pub(crate) ticket: u64,
 }
 
@@ -88,7 +108,8 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// Multiplies and accumulates.
     pub(crate) fn perform_product(&mut self, product: Product) {
-        let Product { acc, a, b, m, n, k, ticket } = product;
+        let Product { acc, a, b, ticket } = product;
+        let ([m, n], [k, _]) = (acc.sizes, b.sizes);
         let gone = "an operand does not outlive its scope";
         let acc_tile = self.storage(acc.base).expect(gone);
         let a_tile = match &a {
@@ -98,9 +119,8 @@ impl<O: Observer> Ctx<'_, O> {
         let b_tile = self.storage(b.base).expect(gone);
         let worker = &mut *self.worker;
         let mut buffer = worker.pool.take(acc_tile);
-        let bytes = |matrix: &Matrix| matrix.range.end * matrix.dtype.size();
         let left = match &a {
-            Left::Memory(matrix) => matrix.within(worker.pool.bytes(a_tile, bytes(matrix))),
+            Left::Memory(matrix) => matrix.within(worker.pool.bytes(a_tile, matrix.bytes())),
             Left::Registers(tile, dtype) => MatRef {
                 dtype: *dtype,
                 data: worker.pool.bytes(*tile, m * k * dtype.size()),
@@ -109,16 +129,18 @@ impl<O: Observer> Ctx<'_, O> {
                 col_stride: 1,
             },
         };
-        let right = b.within(worker.pool.bytes(b_tile, bytes(&b)));
+        let right = b.within(worker.pool.bytes(b_tile, b.bytes()));
         let tf32 = left.dtype == DType::F32;
+        // The stride of a single row may be anything.
+        let row_stride = if m == 1 { n } else { acc.strides[0] as usize };
         core::matmul(
             m,
             n,
             k,
             &left,
             &right,
-            &mut buffer.bytes_mut(bytes(&acc))[acc.offset * acc.dtype.size()..],
-            acc.row_stride as usize,
+            &mut buffer.bytes_mut(acc.bytes())[acc.offset * acc.dtype.size()..],
+            row_stride,
             acc.dtype,
             true,
             MatmulOpts { tf32 },
