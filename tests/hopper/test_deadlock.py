@@ -67,7 +67,7 @@ def test_who_has_exited_is_told(fails):
 
     text = fails(pallas_rs.DeadlockError, kernel_of(body, [plgpu.Barrier()], threads=3))
     assert "thread 1: has ended" in text
-    assert "1 of 1 arrival on `ready`" in text
+    assert "1 of 1 arrival on `ready" in text
 
 
 def test_a_copy_in_flight_is_no_deadlock(run):

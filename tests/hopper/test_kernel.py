@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pallas_rs
 import pytest
 from jax import lax
 from jax.experimental import pallas as pl
@@ -316,9 +317,32 @@ def test_memory_is_poisoned_until_written(run):
     np.testing.assert_array_equal(run(kernel, uninitialized_memory="zero"), np.zeros(8))
 
 
-def test_what_is_left_to_later_says_so(run):
-    from pallas_rs import UnsupportedError
+def divided(x, n):
+    def body(x, o):
+        o[...] = x[...] // n
 
+    return plgpu.kernel(body, out_type=jax.ShapeDtypeStruct((8,), I32))(x)
+
+
+def guarded(x, n):
+    def body(x, o):
+        o[...] = jnp.where(n == 0, 7, lax.div(x[...], jnp.full((8,), n)))
+        o[0] = jnp.where(n == 0, 8, x[0] // n)
+
+    return plgpu.kernel(body, out_type=jax.ShapeDtypeStruct((8,), I32))(x)
+
+
+def test_a_division_by_zero_is_an_error(fails):
+    fails(pallas_rs.ArithmeticFaultError, divided, jnp.arange(8), I32(0))
+
+
+def test_a_division_by_zero_that_is_discarded_is_none(run):
+    x = jnp.arange(8)
+    np.testing.assert_array_equal(run(guarded, x, I32(0)), [8] + [7] * 7)
+    np.testing.assert_array_equal(run(guarded, x, I32(2)), x // 2)
+
+
+def test_what_is_left_to_later_says_so(run):
     def body(o, s):
         pl.semaphore_signal(s)
         o[...] = jnp.zeros((8,), jnp.float32)
@@ -328,5 +352,5 @@ def test_what_is_left_to_later_says_so(run):
         out_type=jax.ShapeDtypeStruct((8,), jnp.float32),
         scratch_types=[plgpu.SemaphoreType.REGULAR],
     )
-    with pytest.raises(UnsupportedError, match=r"semaphore_signal.*\n.*test_kernel\.py"):
+    with pytest.raises(pallas_rs.UnsupportedError, match=r"semaphore_signal.*\n.*test_kernel\.py"):
         run(kernel)

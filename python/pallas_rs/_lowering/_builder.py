@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import ml_dtypes
 import numpy as np
 
+from ._speculation import guard_divisions
+
 Shape = tuple[int, ...]
 
 
@@ -268,6 +270,16 @@ class Builder:
         """The number of a byte string that travels beside the JSON."""
         return self._blob_ids.setdefault(data, len(self._blob_ids))
 
+    def constant_bits(self, value: int) -> int | None:
+        """The bits of all elements of a value, given by number, where it is a constant."""
+        return self._constant_bits.get(value)
+
+    def type_of(self, value: int) -> tuple[str, Shape]:
+        """dtype and shape of a number, given by number."""
+        kind = self._types[value]
+        dtype, shape = kind["tile"] if "tile" in kind else (kind["scalar"], ())
+        return dtype, tuple(shape)
+
     # ---- arithmetic shorthands ---------------------------------------------------------------
 
     def unary(self, kind: str, x: Val, dtype: str | None = None) -> Val:
@@ -308,6 +320,7 @@ class Builder:
         """The program's JSON and its byte strings; `header` holds the fields beside the body."""
         assert len(self._regions) == 1, "a region is still open"
         body = self._regions[0]
+        guard_divisions(self, body.insts, [])
         program = {
             **header,
             "body": {
