@@ -94,14 +94,19 @@ def _run_state(
                 args.append(acc)
             else:
                 args.append(value)
-        # The values' last contents come last.
-        finals = iter(ctx.kernel.lower_jaxpr(body, args)[len(open_.outvars) :])
-        outs: list[Any] = []
+        returned = ctx.kernel.lower_jaxpr(body, args)
+        # The values' last contents come after what the body itself returns.
+        finals = iter(returned[len(open_.outvars) :])
+        # A body should return nothing. What it does return comes before the contents in JAX's
+        # native lowering and takes their place; so it does here.
+        outs: list[Any] = returned[: len(open_.outvars)]
         for arg, value, is_acc, is_value in zip(args, init, accumulators, as_values, strict=True):
             if is_acc:
-                outs.append(b.op("accumulator_load", [arg], arg.elem, arg.shape, wait=0))
+                contents = b.op("accumulator_load", [arg], arg.elem, arg.shape, wait=0)
+                outs.append(contents)
             else:
                 outs.append(next(finals) if is_value else value)
+        del outs[len(init) :]
         region.yields = [v.id for v in outs if isinstance(v, Val)]
     results = [b.like(v) if isinstance(v, Val) else v for v in outs]
     b.emit(

@@ -44,9 +44,7 @@ def guard_divisions(builder: Builder, insts: list[Inst], yields: Sequence[int]) 
     for at, inst in enumerate(insts):
         for region in inst.get("regions", ()):
             guard_divisions(builder, region["insts"], region["yields"])
-        if _divides(builder, inst) and _is_discarded(
-            inst["out"][0], insts[at + 1 :], yields
-        ):
+        if _divides(builder, inst) and _is_discarded(inst["out"][0], insts[at + 1 :], yields):
             guarded += _guard(builder, inst)
         else:
             guarded.append(inst)
@@ -106,9 +104,7 @@ def _guard(builder: Builder, inst: Inst) -> list[Inst]:
     def guard(op: str, operands: list[int], out: int, **attributes: Any) -> Inst:
         return {"op": {op: attributes}, "in": operands, "out": [out], "span": inst["span"]}
 
-    is_zero, safe, quotient = (
-        builder.val(d, shape).id for d in ("bool", dtype, dtype)
-    )
+    is_zero, safe, quotient = (builder.val(d, shape).id for d in ("bool", dtype, dtype))
     all_ones = -1 if dtype.startswith("int") else 2 ** int(dtype.removeprefix("uint")) - 1
     by_zero = dividend if kind == "rem" else number(all_ones)
     return [
