@@ -30,16 +30,16 @@ class MeshKernel(Kernel):
         super().__init__(cluster_names=tuple(mesh.cluster_names))
         self.mesh = mesh
         self._sizes = (*mesh.grid, *mesh.cluster, mesh.num_threads or 1)
-        indices = [self._index("program_id", axis=i) for i in range(len(mesh.grid))]
-        indices += [self._index("cluster_index", axis=i) for i in range(len(mesh.cluster))]
-        indices.append(self._index("thread_index"))
+        indices = [self._index("program_id", i) for i in range(len(mesh.grid))]
+        indices += [self._index("cluster_index", i) for i in range(len(mesh.cluster))]
+        indices.append(lambda: self.builder.head("thread_index", "int32"))
         self._indices = indices
         self.axes.update(zip((*mesh.grid_names, *mesh.cluster_names), indices, strict=False))
         if mesh.thread_name is not None:
             self.axes[mesh.thread_name] = indices[-1]
 
-    def _index(self, op: str, **attributes: int) -> Callable[[], Val]:
-        return lambda: self.builder.head(op, "int32", **attributes)
+    def _index(self, op: str, axis: int) -> Callable[[], Val]:
+        return lambda: self.builder.head(op, "int32", axis=axis)
 
     def header(self) -> dict[str, Any]:
         mesh = self.mesh
@@ -88,7 +88,7 @@ def argument_names(jaxpr: Any, origins: Sequence[str]) -> list[str]:
     jaxpr, _ = jax_internals.open_jaxpr(jaxpr)
     names = list(getattr(jaxpr.debug_info, "arg_names", None) or ())
     body = next((e for e in jaxpr.eqns if e.primitive.name == "run_scoped"), None)
-    parameters: list[str] = []
+    parameters: tuple[str, ...] = ()
     if body is not None:
         inner, _ = jax_internals.open_jaxpr(body.params["jaxpr"])
         parameters = _parameters_at(getattr(inner.debug_info, "func_src_info", None) or "")
