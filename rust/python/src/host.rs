@@ -5,7 +5,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pallas_rs_vm::{Host, HostArray, HostError, Outcome};
+use pallas_rs_vm::report::Report;
+use pallas_rs_vm::{Host, HostArray, HostError};
 use pallas_rs_xla_ffi::{Call, Process};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -55,8 +56,8 @@ struct PythonCall {
 }
 
 impl Call for PythonCall {
-    fn finish(&self, outcome: &Outcome) {
-        self.run.record(outcome);
+    fn finish(&self, failure: Option<&str>, report: Option<Report>) {
+        self.run.record(failure, report);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pallas_rs_vm::Outcome;
+use pallas_rs_vm::report::Report;
 use pyo3::prelude::*;
 
 use crate::host;
@@ -21,7 +21,8 @@ struct Ended {
     id: u64,
     kernel: String,
     failure: Option<String>,
-    report_json: String,
+    /// Text is made of it when somebody asks. None: a panic left nothing to report.
+    report: Option<Report>,
 }
 
 #[derive(Debug)]
@@ -53,13 +54,13 @@ impl Run {
         Run { id, kernel: kernel.to_owned() }
     }
 
-    /// Keeps the outcome.
-    pub(crate) fn record(&self, outcome: &Outcome) {
+    /// Keeps what is known of the run.
+    pub(crate) fn record(&self, failure: Option<&str>, report: Option<Report>) {
         let ended = Ended {
             id: self.id,
             kernel: self.kernel.clone(),
-            failure: outcome.failure.clone(),
-            report_json: outcome.report_json.clone(),
+            failure: failure.map(str::to_owned),
+            report,
         };
         let mut runs = lock();
         if runs.ended.len() == KEPT {
@@ -84,7 +85,8 @@ fn lock() -> MutexGuard<'static, Runs> {
 #[pyfunction]
 pub(crate) fn reports() -> Vec<(u64, String, Option<String>, String)> {
     let ended = lock().ended.clone();
-    ended.into_iter().map(|e| (e.id, e.kernel, e.failure, e.report_json)).collect()
+    let json = |report: Option<Report>| report.map_or_else(|| "{}".to_owned(), |r| r.to_json());
+    ended.into_iter().map(|e| (e.id, e.kernel, e.failure, json(e.report))).collect()
 }
 
 /// Id of the run that began last, 0 before the first.

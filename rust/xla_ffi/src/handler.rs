@@ -1,7 +1,5 @@
 //! The two handlers XLA calls.
 
-use pallas_rs_vm::Outcome;
-
 use crate::abi::{CallFrame, Error};
 use crate::error::{Code, Failure};
 use crate::float_mode::PlainFloatMode;
@@ -48,16 +46,14 @@ fn execute_frame(frame: &Frame<'_>) -> Result<(), Failure> {
     let call = process::begin(&site.kernel);
     let run = panics::guard(|| {
         let _mode = PlainFloatMode::enter();
-        site.program.run(&operands, &results, &*call)
+        site.program.report(&operands, &results, &*call)
     });
-    let (code, outcome) = match run {
-        Ok(outcome) => (Code::InvalidArgument, outcome),
-        Err(bug) => {
-            (Code::Internal, Outcome { failure: Some(bug), report_json: String::from("{}") })
-        }
+    let (code, failure, report) = match run {
+        Ok(report) => (Code::InvalidArgument, report.failure(), Some(report)),
+        Err(bug) => (Code::Internal, Some(bug), None),
     };
-    call.finish(&outcome);
-    outcome.failure.map_or(Ok(()), |text| Err(Failure::Status(code, text)))
+    call.finish(failure.as_deref(), report);
+    failure.map_or(Ok(()), |text| Err(Failure::Status(code, text)))
 }
 
 /// The edge: checks the frame, answers questions about the handler, stops panics.

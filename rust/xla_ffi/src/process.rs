@@ -2,12 +2,13 @@
 
 use std::sync::OnceLock;
 
-use pallas_rs_vm::{Host, NoHost, Outcome};
+use pallas_rs_vm::report::Report;
+use pallas_rs_vm::{Host, NoHost};
 
 /// One kernel call in flight. Dropped when the call is over, also after a panic.
 pub trait Call: Host {
-    /// The run ended; called once, before XLA learns of it.
-    fn finish(&self, outcome: &Outcome);
+    /// The run ended; called once, before XLA learns of it. There is no report after a panic.
+    fn finish(&self, failure: Option<&str>, report: Option<Report>);
 }
 
 /// Whoever registered the handlers.
@@ -28,5 +29,5 @@ pub(crate) fn begin(kernel: &str) -> Box<dyn Call> {
 }
 
 impl Call for NoHost {
-    fn finish(&self, _: &Outcome) {}
+    fn finish(&self, _: Option<&str>, _: Option<Report>) {}
 }
