@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import ml_dtypes
@@ -111,6 +111,14 @@ def np_dtype(name: str) -> np.dtype:
     """The numpy dtype of one of JAX's dtype names."""
     custom = getattr(ml_dtypes, name, None)
     return np.dtype(custom if custom is not None else name)
+
+
+def _values_read(insts: Iterable[dict[str, Any]]) -> Iterator[int]:
+    for inst in insts:
+        yield from inst["in"]
+        for region in inst.get("regions", ()):
+            yield from region["yields"]
+            yield from _values_read(region["insts"])
 
 
 class Builder:
@@ -238,7 +246,7 @@ class Builder:
         """The integer that a value is known to be, if any."""
         return self._integers.get(value.id) if isinstance(value, Val) else int(value)
 
-    def head(self, op: str, dtype: str, shape: Shape = (), **attributes: int) -> Val:
+    def head(self, op: str, dtype: str, shape: Shape = (), /, **attributes: int) -> Val:
         """A number that depends on no operand: computed once, at the head of the body."""
         name = (op, dtype, shape, *attributes.items())
         found = self._head.get(name)
@@ -275,7 +283,7 @@ class Builder:
         return self._constant_bits.get(value)
 
     def type_of(self, value: int) -> tuple[str, Shape]:
-        """dtype and shape of a number, given by number."""
+        """Element type and shape of a number, given by number."""
         kind = self._types[value]
         dtype, shape = kind["tile"] if "tile" in kind else (kind["scalar"], ())
         return dtype, tuple(shape)
@@ -321,11 +329,13 @@ class Builder:
         assert len(self._regions) == 1, "a region is still open"
         body = self._regions[0]
         guard_divisions(self, body.insts, [])
+        read = set(_values_read(body.insts))
+        head = [inst for inst in self._head_insts if inst["out"][0] in read]
         program = {
             **header,
             "body": {
                 "params": body.params,
-                "insts": self._head_insts + body.insts,
+                "insts": head + body.insts,
                 "yields": [],
             },
             "values": self._types,

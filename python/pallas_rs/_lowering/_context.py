@@ -63,11 +63,16 @@ class Kernel:
     # ---- jaxprs ------------------------------------------------------------------------------
 
     def lower_jaxpr(
-        self, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None
+        self,
+        jaxpr: Any,
+        args: Sequence[Any],
+        consts: Sequence[Any] | None = None,
+        wanted: Sequence[bool] | None = None,
     ) -> list[Any]:
         """Emits a jaxpr's equations where the builder stands and returns its results.
 
-        `args` (and `consts`, where the jaxpr's own are not meant) are values of the program.
+        `args` (and `consts`, where the jaxpr's own are not meant) are values of the program. A
+        result that is not `wanted` is not computed and comes back as None.
         """
         jaxpr, own_consts = jax_internals.open_jaxpr(jaxpr)
         if consts is None:
@@ -75,9 +80,11 @@ class Kernel:
         env: dict[Any, Any] = {}
         env.update(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
-        for eqn, used in _live_equations(jaxpr):
+        wanted = [True] * len(jaxpr.outvars) if wanted is None else wanted
+        results = list(zip(jaxpr.outvars, wanted, strict=True))
+        for eqn, used in _live_equations(jaxpr, [v for v, asked in results if asked]):
             self._lower_eqn(eqn, used, env)
-        return [self._read(env, v) for v in jaxpr.outvars]
+        return [self._read(env, v) if asked else None for v, asked in results]
 
     def lower_call(
         self, jaxpr: Any, args: Sequence[Any], consts: Sequence[Any] | None = None
@@ -173,13 +180,15 @@ class Kernel:
         return self._spans[traceback] or self.builder.span
 
 
-def _live_equations(jaxpr: Any) -> list[tuple[Any, list[bool]]]:
+def _live_equations(jaxpr: Any, results: Sequence[Any]) -> list[tuple[Any, list[bool]]]:
     """The equations that do something, each with which of its results are read.
+
+    `results` are the results of the jaxpr that are read.
 
     An equation without effects whose results nothing reads is dropped: differentiation and
     `jax.numpy` leave many.
     """
-    read = {v for v in jaxpr.outvars if not jax_internals.is_literal(v)}
+    read = {v for v in results if not jax_internals.is_literal(v)}
     live = []
     for eqn in reversed(jaxpr.eqns):
         used = [v in read for v in eqn.outvars]

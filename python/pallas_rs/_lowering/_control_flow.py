@@ -44,13 +44,18 @@ def _scan(
 ) -> Any:
     b = ctx.builder
     consts, carry, xs = jax_internals.scan_groups(params, args)
-    ys_avals = ctx.avals_out[len(carry) :]
-    # A loop carries its stacked results and writes one row of each per step.
-    ys = [b.constant(0, dtype_of(aval), shape_of(aval)) for aval in ys_avals]
+    num_carry = len(carry)
+    if not xs and len(ctx.avals_out) == num_carry:
+        body, _ = jax_internals.open_jaxpr(jaxpr)
+        counter = _counter(body, len(consts))
+        if counter is not None:
+            hi = _plus(ctx, carry[counter], length)
+            return _counted_loop(ctx, jaxpr, consts, carry, counter, hi)
 
+    # The loop carries its stacked results and writes one row of each per step.
+    ys = [b.constant(0, dtype_of(aval), shape_of(aval)) for aval in ctx.avals_out[num_carry:]]
     if not length:
         return [*carry, *ys]
-
     index = b.val("int32")
     inner_carry = [b.like(v) for v in carry]
     inner_ys = [b.like(v) for v in ys]
@@ -60,12 +65,19 @@ def _scan(
         outs = ctx.kernel.lower_jaxpr(jaxpr, [*consts, *inner_carry, *rows])
         new_ys = [
             _put_row(ctx, stack, y, row)
-            for stack, y in zip(inner_ys, outs[len(carry) :], strict=True)
+            for stack, y in zip(inner_ys, outs[num_carry:], strict=True)
         ]
-        region.yields = [v.id for v in [*outs[: len(carry)], *new_ys]]
+        region.yields = [v.id for v in [*outs[:num_carry], *new_ys]]
     results = [b.like(v) for v in [*carry, *ys]]
     b.emit("for_loop", [b.i32(0), b.i32(length), *carry, *ys], results, [region])
     return results
+
+
+def _plus(ctx: RuleContext, x: Val, n: int) -> Val:
+    known = ctx.builder.static_integer(x)
+    if known is not None:
+        return ctx.builder.constant(known + n, x.dtype)
+    return ctx.builder.binary("add", x, ctx.builder.constant(n, x.dtype))
 
 
 def _take_row(ctx: RuleContext, stack: Val, row: Val) -> Val:
@@ -96,9 +108,10 @@ def _while(
     body_consts = args[cond_nconsts : cond_nconsts + body_nconsts]
     init = list(args[cond_nconsts + body_nconsts :])
 
-    counter = _counted(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
-    if counter is not None:
-        return _counted_loop(ctx, body_jaxpr, body_consts, init, *counter)
+    bounds = _counter_and_bound(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
+    if bounds is not None:
+        counter, bound = bounds
+        return _counted_loop(ctx, body_jaxpr, body_consts, init, counter, init[bound], bound)
 
     before = [b.like(v) for v in init]
     condition = ctx.lower_region(cond_jaxpr, before, [*cond_consts, *before])
@@ -109,13 +122,13 @@ def _while(
     return results
 
 
-def _counted(
+def _counter_and_bound(
     cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
 ) -> tuple[int, int] | None:
     """Positions in the carry of the counter and its bound, where this is a `fori_loop`.
 
     A `fori_loop` whose bounds are not static is a `while` that compares the counter with a bound
-    it carries unchanged, and adds one.
+    it carries unchanged.
     """
     if cond_nconsts:
         return None
@@ -129,18 +142,25 @@ def _counted(
     if lhs not in cond.invars or jax_internals.is_literal(rhs) or rhs not in cond.invars:
         return None
     counter, bound = cond.invars.index(lhs), cond.invars.index(rhs)
-    carried = body.invars[body_nconsts:]
-    if body.outvars[bound] is not carried[bound]:
+    if body.outvars[bound] is not body.invars[body_nconsts + bound]:
+        return None
+    return (counter, bound) if _counter(body, body_nconsts, counter) == counter else None
+
+
+def _counter(body: Any, num_consts: int, at: int = 0) -> int | None:
+    """`at`, if that position of the carry is a scalar to which each step adds one."""
+    carried = body.invars[num_consts:]
+    if at >= len(carried) or dtype_of(carried[at].aval) != "int32" or carried[at].aval.shape:
         return None
     for eqn in body.eqns:
-        if eqn.outvars[0] is body.outvars[counter]:
+        if eqn.outvars and eqn.outvars[0] is body.outvars[at]:
             adds_one = (
                 eqn.primitive.name == "add"
-                and eqn.invars[0] is carried[counter]
+                and eqn.invars[0] is carried[at]
                 and jax_internals.is_literal(eqn.invars[1])
                 and eqn.invars[1].val == 1
             )
-            return (counter, bound) if adds_one else None
+            return at if adds_one else None
     return None
 
 
@@ -150,25 +170,33 @@ def _counted_loop(
     body_consts: Sequence[Any],
     init: list[Val],
     counter: int,
-    bound: int,
-) -> list[Val]:
+    hi: Val,
+    bound: int | None = None,
+) -> list[Any]:
+    """A loop whose counter is the loop's own index; `bound` is where the carry holds `hi`."""
     b = ctx.builder
-    lo, hi = init[counter], init[bound]
+    lo = init[counter]
     others = [i for i in range(len(init)) if i not in (counter, bound)]
     index = b.like(lo)
     inner = {i: b.like(init[i]) for i in others}
-    inner[counter], inner[bound] = index, hi
+    inner[counter] = index
+    if bound is not None:
+        inner[bound] = hi
+    positions = range(len(init))
     with b.region([index, *(inner[i] for i in others)]) as region:
         outs = ctx.kernel.lower_jaxpr(
-            body_jaxpr, [*body_consts, *(inner[i] for i in range(len(init)))]
+            body_jaxpr,
+            [*body_consts, *(inner[i] for i in positions)],
+            wanted=[i in others for i in positions],
         )
         region.yields = [outs[i].id for i in others]
     finals = [b.like(init[i]) for i in others]
     b.emit("for_loop", [lo, hi, *(init[i] for i in others)], finals, [region])
-    results = dict(zip(others, finals, strict=True))
+    results: dict[int | None, Any] = dict(zip(others, finals, strict=True))
+    results[bound] = hi
     # The counter ends at its bound, or where it began when no step was made.
-    results[counter], results[bound] = b.binary("max", lo, hi), hi
-    return [results[i] for i in range(len(init))]
+    results[counter] = b.binary("max", lo, hi) if ctx.used[counter] else None
+    return [results[i] for i in positions]
 
 
 # ---- branches ----------------------------------------------------------------------------------

@@ -118,15 +118,17 @@ def _addupdate(ctx: RuleContext, ref: Any, x: Val, *leaves: Any, tree: Any, **_:
 # ---- atomics -----------------------------------------------------------------------------------
 
 
-def atomic_rmw(ctx: RuleContext, kind: str, target: View, x: Val, mask: Val | None) -> Val:
-    """One indivisible read-modify-write per element; returns the old values."""
+def atomic_rmw(ctx: RuleContext, kind: str, target: View, x: Val, mask: Val | None) -> Val | None:
+    """One indivisible read-modify-write per element; returns the old values if they are read."""
     b = ctx.builder
     x = spread(ctx, x, target.shape)
     mask = None if mask is None else spread(ctx, mask, target.shape)
     if isinstance(target, Gather):
         return _atomic_rmw_each(ctx, kind, target, x, mask)
     operands: list[Value] = [target, x, *([] if mask is None else [mask])]
-    return b.op("atomic_rmw", operands, x.dtype, x.shape, kind=kind, mask=mask is not None)
+    old = [b.val(x.dtype, x.shape)] if any(ctx.used) else []
+    b.emit("atomic_rmw", operands, old, kind=kind, mask=mask is not None)
+    return old[0] if old else None
 
 
 def _atomic_rmw_each(ctx: RuleContext, kind: str, target: Gather, x: Val, mask: Val | None) -> Val:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._builder import Val, Value
+from pallas_rs import _jax_internals as jax_internals
+
+from . import _source_info
+from ._builder import Ref, Span, Val, Value
 from ._context import Kernel, unsupported
 
 
@@ -24,6 +27,19 @@ def _window(
 ) -> Value:
     if isinstance(array, Val) or mapping.has_trivial_window():
         return array
+    with kernel.builder.at(_line_of_index_map(kernel, mapping)):
+        return _emit_window(kernel, grid_mapping, mapping, index_refs, array)
+
+
+def _line_of_index_map(kernel: Kernel, mapping: Any) -> Span:
+    jaxpr, _ = jax_internals.open_jaxpr(mapping.index_map_jaxpr)
+    span = _source_info.span_of_function(jaxpr.debug_info)
+    return span if _source_info.is_kernel_file(span.file) else kernel.builder.span
+
+
+def _emit_window(
+    kernel: Kernel, grid_mapping: Any, mapping: Any, index_refs: Sequence[Value], array: Ref
+) -> Ref:
     grid = [kernel.grid_index(d) for d in range(len(grid_mapping.grid))]
     results = kernel.lower_jaxpr(mapping.index_map_jaxpr, [*grid, *index_refs])
     starts = mapping.index_map_out_tree.unflatten(results)
