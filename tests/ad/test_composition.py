@@ -47,27 +47,21 @@ COMPOSITIONS = {
         jax.linearize(lambda x: f(x, n), x)[1](s) for s in (t, x)
     ],
     "jacfwd over a scalar": lambda f, x, t, n: jax.jacfwd(lambda s: f(s * x, n))(1.3),
-    "jacfwd over a vector": lambda f, x, t, n: jax.jacfwd(
-        lambda s: f(x * s[:, None], n)
-    )(x[:, 0]),
-    "jacfwd of jacfwd": lambda f, x, t, n: jax.jacfwd(
-        jax.jacfwd(lambda s: f(s * x, n).sum())
-    )(1.3),
-    "jvp of jvp": lambda f, x, t, n: jvp(
-        lambda x: jvp(lambda x: f(x, n), x, t), x, 2 * t
-    ),
+    "jacfwd over a vector": lambda f, x, t, n: jax.jacfwd(lambda s: f(x * s[:, None], n))(x[:, 0]),
+    "jacfwd of jacfwd": lambda f, x, t, n: jax.jacfwd(jax.jacfwd(lambda s: f(s * x, n).sum()))(1.3),
+    "jvp of jvp": lambda f, x, t, n: jvp(lambda x: jvp(lambda x: f(x, n), x, t), x, 2 * t),
     "jvp of jvp along another direction": lambda f, x, t, n: jvp(
         lambda t: jvp(lambda x: f(x, n), x, t), t, x
     ),
-    "linearize of jvp": lambda f, x, t, n: jax.linearize(
-        lambda x: jvp(lambda x: f(x, n), x, t), x
-    )[1](t),
-    "vmap of jvp": lambda f, x, t, n: jax.vmap(
-        lambda x, t: jvp(lambda x: f(x, n), x, t)
-    )(jnp.stack([x, t]), jnp.stack([t, x])),
-    "vmap of jvp over primals": lambda f, x, t, n: jax.vmap(
-        lambda x: jvp(lambda x: f(x, n), x, t)
-    )(jnp.stack([x, t])),
+    "linearize of jvp": lambda f, x, t, n: jax.linearize(lambda x: jvp(lambda x: f(x, n), x, t), x)[
+        1
+    ](t),
+    "vmap of jvp": lambda f, x, t, n: jax.vmap(lambda x, t: jvp(lambda x: f(x, n), x, t))(
+        jnp.stack([x, t]), jnp.stack([t, x])
+    ),
+    "vmap of jvp over primals": lambda f, x, t, n: jax.vmap(lambda x: jvp(lambda x: f(x, n), x, t))(
+        jnp.stack([x, t])
+    ),
     "vmap of jvp over tangents": lambda f, x, t, n: jax.vmap(
         lambda t: jvp(lambda x: f(x, n), x, t)
     )(jnp.stack([x, t])),
@@ -98,9 +92,7 @@ COMPOSITIONS = {
     "jvp of map": lambda f, x, t, n: jvp(
         lambda x: lax.map(lambda m: f(x, m), jnp.array([1, 4])), x, t
     ),
-    "jvp of checkpoint": lambda f, x, t, n: jvp(
-        jax.checkpoint(lambda x: f(x, n)), x, t
-    ),
+    "jvp of checkpoint": lambda f, x, t, n: jvp(jax.checkpoint(lambda x: f(x, n)), x, t),
     "linearize of checkpoint": lambda f, x, t, n: jax.linearize(
         jax.checkpoint(lambda x: f(x, n)), x
     )[1](t),

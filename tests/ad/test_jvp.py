@@ -40,9 +40,7 @@ def test_elementwise(check_jvp, rand):
 
     args = rand(ROWS, COLUMNS), rand(ROWS, COLUMNS)
     tangents = rand(ROWS, COLUMNS), rand(ROWS, COLUMNS)
-    check_jvp(
-        functools.partial(by_rows, kernel), lambda x, y: jnp.sin(x) * y, args, tangents
-    )
+    check_jvp(functools.partial(by_rows, kernel), lambda x, y: jnp.sin(x) * y, args, tangents)
 
 
 def test_without_a_grid(check_jvp, rand):
@@ -227,9 +225,9 @@ def prefetching(kernel, scalars, x, **kwargs):
         in_specs=[pl.BlockSpec((1, COLUMNS), kwargs.pop("index_map", lambda i, s: (i, 0)))],
         out_specs=row_spec,
     )
-    return pl.pallas_call(
-        kernel, grid_spec=spec, out_shape=shape_of(x), interpret=P, **kwargs
-    )(scalars, x)
+    return pl.pallas_call(kernel, grid_spec=spec, out_shape=shape_of(x), interpret=P, **kwargs)(
+        scalars, x
+    )
 
 
 def test_prefetched_integers_in_kernel_and_index_map(check_jvp, rand):
@@ -392,9 +390,7 @@ def test_prints_and_checks_come_from_the_primal_call_alone(rand, capfd):
         o_ref[...] = x_ref[...] ** 2
 
     x = rand(ROWS, COLUMNS)
-    jax.block_until_ready(
-        jax.jvp(functools.partial(by_rows, kernel), (x,), (x,))
-    )
+    jax.block_until_ready(jax.jvp(functools.partial(by_rows, kernel), (x,), (x,)))
     jax.effects_barrier()
     printed = capfd.readouterr().out
     assert printed.count("row") == ROWS
@@ -408,9 +404,7 @@ def test_findings_come_from_the_primal_call_alone(rand):
     def f(x):
         out = jax.ShapeDtypeStruct((1, 1), x.dtype)
         params = pallas_rs.Params(detect_races=True, on_race="warn")
-        return pl.pallas_call(
-            kernel, grid=(2,), out_shape=out, interpret=params
-        )(x)
+        return pl.pallas_call(kernel, grid=(2,), out_shape=out, interpret=params)(x)
 
     x = rand(2, 1)
     before = len(pallas_rs.reports())

@@ -26,9 +26,7 @@ def test_a_grid_and_scratch(check_jvp, rand):
         s[...] = jnp.sin(x[rows])
         o[rows] = s[...] * y[rows]
 
-    f = kernel_of(
-        body, ((32,), F32), [plgpu.SMEM((8,), F32)], grid=(4,), grid_names=("i",)
-    )
+    f = kernel_of(body, ((32,), F32), [plgpu.SMEM((8,), F32)], grid=(4,), grid_names=("i",))
     args, tangents = (rand(32), rand(32)), (rand(32), rand(32))
     check_jvp(f, lambda x, y: jnp.sin(x) * y, args, tangents)
     y = args[1]
@@ -333,9 +331,7 @@ def test_a_union_of_refs(check_jvp, rand):
         [plgpu.RefUnion(plgpu.SMEM((8,), F32), plgpu.SMEM((8,), I32))],
     )
     n = jnp.arange(8, dtype=I32)
-    check_jvp(
-        lambda x: f(x, n), lambda x: jnp.sin(x) * (n + 1), (rand(8),), (rand(8),)
-    )
+    check_jvp(lambda x: f(x, n), lambda x: jnp.sin(x) * (n + 1), (rand(8),), (rand(8),))
 
 
 def test_prints_come_from_the_primal_call_alone(rand, capfd):
@@ -346,9 +342,7 @@ def test_prints_come_from_the_primal_call_alone(rand, capfd):
     f = kernel_of(body, ((8,), F32), grid=(2,), grid_names=("i",))
     x = rand(8)
     jax.block_until_ready(jax.jvp(f, (x,), (x,)))
-    jax.block_until_ready(
-        jax.vmap(lambda t: jax.jvp(f, (x,), (t,)))(jnp.stack([x, x]))
-    )
+    jax.block_until_ready(jax.vmap(lambda t: jax.jvp(f, (x,), (t,)))(jnp.stack([x, x])))
     jax.effects_barrier()
     assert capfd.readouterr().out.count("block") == 4
 
@@ -359,9 +353,9 @@ def product(x, y):
         s[...] = jnp.sin(x[rows])
         o[rows] = s[...] * y[rows]
 
-    return kernel_of(
-        body, ((16,), F32), [plgpu.SMEM((8,), F32)], grid=(2,), grid_names=("i",)
-    )(x, y)
+    return kernel_of(body, ((16,), F32), [plgpu.SMEM((8,), F32)], grid=(2,), grid_names=("i",))(
+        x, y
+    )
 
 
 def product_twin(x, y):
@@ -378,15 +372,11 @@ COMPOSITIONS = {
     ],
     "jacfwd over a scalar": lambda f, x, y, t: jax.jacfwd(lambda s: f(s * x, y))(1.3),
     "jacfwd over a vector": lambda f, x, y, t: jax.jacfwd(lambda x: f(x, y))(x),
-    "jacfwd of jacfwd": lambda f, x, y, t: jax.jacfwd(
-        jax.jacfwd(lambda s: f(s * x, y).sum())
-    )(1.3),
-    "jvp of jvp": lambda f, x, y, t: jvp(
-        lambda x: jvp(lambda x: f(x, y), x, t), x, 2 * t
+    "jacfwd of jacfwd": lambda f, x, y, t: jax.jacfwd(jax.jacfwd(lambda s: f(s * x, y).sum()))(1.3),
+    "jvp of jvp": lambda f, x, y, t: jvp(lambda x: jvp(lambda x: f(x, y), x, t), x, 2 * t),
+    "vmap of jvp": lambda f, x, y, t: jax.vmap(lambda x, t: jvp(lambda x: f(x, y), x, t))(
+        jnp.stack([x, t]), jnp.stack([t, x])
     ),
-    "vmap of jvp": lambda f, x, y, t: jax.vmap(
-        lambda x, t: jvp(lambda x: f(x, y), x, t)
-    )(jnp.stack([x, t]), jnp.stack([t, x])),
     "vmap of jvp over tangents": lambda f, x, y, t: jax.vmap(
         lambda t: jvp(lambda x: f(x, y), x, t)
     )(jnp.stack([x, t])),

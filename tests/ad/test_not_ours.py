@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 PROGRAM = textwrap.dedent(
-    '''
+    """
     import sys
     if sys.argv[1] == "with":
         import pallas_rs
@@ -52,7 +52,7 @@ PROGRAM = textwrap.dedent(
         except BaseException as error:
             out = type(error).__name__ + ": " + str(error).split("\\n")[0]
         print(name, "->", out)
-    '''
+    """
 )
 
 

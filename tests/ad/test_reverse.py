@@ -23,9 +23,7 @@ def by_pallas_call(x):
 
 
 def by_kernel(x):
-    return plgpu.kernel(
-        times_sine, out_type=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=P
-    )(x)
+    return plgpu.kernel(times_sine, out_type=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=P)(x)
 
 
 x = jnp.linspace(-1, 1, 16, dtype=jnp.float32)
@@ -82,9 +80,7 @@ def test_a_rule_of_ones_own(f):
         lambda f: jax.grad(lambda x: jax.checkpoint(f)(f(x)).sum()),
     ):
         arg = jnp.stack([x, 2 * x])
-        np.testing.assert_allclose(
-            transform(g)(arg), transform(twin)(arg), rtol=1e-5, atol=1e-6
-        )
+        np.testing.assert_allclose(transform(g)(arg), transform(twin)(arg), rtol=1e-5, atol=1e-6)
 
 
 def test_a_forward_rule_of_ones_own_is_reversed_by_jax():

@@ -57,9 +57,7 @@ def test_tensor_memory(check_jvp, rand, jax_interpreter):
         o[...] = plgpu.async_load_tmem(t) * 2
         plgpu.wait_load_tmem()
 
-    f = kernel_of(
-        body, ((128, 64), F32), [plgpu.TMEM((128, 64), F32)], interpret=jax_interpreter
-    )
+    f = kernel_of(body, ((128, 64), F32), [plgpu.TMEM((128, 64), F32)], interpret=jax_interpreter)
     check_jvp(f, lambda x: jnp.sin(x) * 2, (rand(128, 64),), (rand(128, 64),))
 
 

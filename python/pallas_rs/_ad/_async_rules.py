@@ -130,9 +130,7 @@ def copy_smem_to_gmem(primitive: Any) -> Rule:
         if not _calls.is_zero(tangents[1]):
             _only_adds(primitive, params.get("reduction_op"))
             # First, so that the primal's commit closes the group of both.
-            primitive.bind(
-                *tangents[:2], *primals[2:], **{**params, "commit_group": False}
-            )
+            primitive.bind(*tangents[:2], *primals[2:], **{**params, "commit_group": False})
         primitive.bind(*primals, **params)
         return [], []
 
@@ -152,8 +150,7 @@ def async_store_smem(primitive: Any) -> Rule:
             primitive.bind(*primals, **params)
         else:
             raise UnsupportedError(
-                "a kernel with an atomic `async_store_smem` of integers cannot be"
-                " differentiated"
+                "a kernel with an atomic `async_store_smem` of integers cannot be differentiated"
             )
         return [], []
 
@@ -276,9 +273,7 @@ def _without_barrier(
     return [*rest[:before], *rest[after:]], barrier, list(rest[before:after])
 
 
-def _commit_arrive(
-    barrier: Any, leaves: Sequence[Any], mma_params: dict[str, Any]
-) -> None:
+def _commit_arrive(barrier: Any, leaves: Sequence[Any], mma_params: dict[str, Any]) -> None:
     _, gpu_primitives = jax_internals.mosaic_gpu_modules()
     params = {
         "barrier_transforms_tree": mma_params["barrier_transforms_tree"],

@@ -103,9 +103,7 @@ def differentiate(
     except UnsupportedError:
         raise
     except NotImplementedError as error:
-        raise UnsupportedError(
-            f"kernel {name} cannot be differentiated: {error}"
-        ) from error
+        raise UnsupportedError(f"kernel {name} cannot be differentiated: {error}") from error
 
 
 def _differentiate(
@@ -119,18 +117,14 @@ def _differentiate(
     avals = [doubled_arrivals(var.aval) for var in (*jaxpr.constvars, *jaxpr.invars)]
     count = len(avals)
     if tangent_avals is None:
-        tangent_avals = [
-            aval.to_tangent_aval() for aval in _calls.pick(avals, carried)
-        ]
+        tangent_avals = [aval.to_tangent_aval() for aval in _calls.pick(avals, carried)]
     nonzero: list[bool] = []
 
     def body(*flat: Any) -> list[Any]:
         primals = flat[:count]
         tangents = [
             _calls.zero_tangent(primal) if tangent is None else tangent
-            for primal, tangent in zip(
-                primals, _calls.spread(flat[count:], carried), strict=True
-            )
+            for primal, tangent in zip(primals, _calls.spread(flat[count:], carried), strict=True)
         ]
 
         def evaluate(*inputs: Any) -> Sequence[Any]:
@@ -145,9 +139,7 @@ def _differentiate(
         return [*outs, *map(jax_internals.instantiate_zeros, kept)]
 
     debug_info = jaxpr.debug_info
-    traced, consts = jax_internals.trace_flat(
-        body, [*avals, *tangent_avals], debug_info
-    )
+    traced, consts = jax_internals.trace_flat(body, [*avals, *tangent_avals], debug_info)
     if jax_internals.has_primitive(traced, "custom_lin"):
         raise UnsupportedError(
             f"kernel {kernel_name(jaxpr)} cannot be differentiated: it calls a function"
@@ -177,9 +169,7 @@ def _constants_as_refs(jaxpr: Any, refs: Sequence[Any], debug_info: Any) -> Any:
 
     def body(*flat: Any) -> Sequence[Any]:
         args, ref_args = flat[: len(inputs)], flat[len(inputs) :]
-        outs: Sequence[Any] = jax_internals.eval_jaxpr(
-            jaxpr, [ref[...] for ref in ref_args], *args
-        )
+        outs: Sequence[Any] = jax_internals.eval_jaxpr(jaxpr, [ref[...] for ref in ref_args], *args)
         return outs
 
     traced, rest = jax_internals.trace_flat(body, [*inputs, *refs], debug_info)
@@ -193,7 +183,7 @@ def doubled_arrivals(aval: Any) -> Any:
     The tangent of a copy is a second copy that arrives on the same barrier, so each
     arrival counts twice; see `_rules`.
     """
-    dtype = getattr(aval, "dtype", None)
+    dtype: Any = getattr(aval, "dtype", None)
     if not hasattr(dtype, "num_arrivals"):
         return aval
     dtype = dataclasses.replace(dtype, num_arrivals=2 * dtype.num_arrivals)

@@ -1,5 +1,7 @@
-"""What the rules for `pallas_call` and for `mpmd_map` share: which calls are ours, and how
-the tangent call differs from the primal one."""
+"""What the rules for `pallas_call` and for `mpmd_map` share.
+
+That is: which calls are ours, and how the tangent call differs from the primal one.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def is_zero(tangent: Any) -> bool:
     """Whether a tangent is zero without being looked at."""
     if isinstance(tangent, jax_internals.Zero):
         return True
-    return getattr(tangent, "dtype", None) == jax.dtypes.float0
+    return bool(getattr(tangent, "dtype", None) == jax.dtypes.float0)
 
 
 def zero_tangent(value: Any) -> Any:

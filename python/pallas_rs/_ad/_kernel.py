@@ -63,9 +63,7 @@ def _wrap_mpmd_map(jax_rule: Rule | None) -> Rule:
         if _calls.is_ours(params["interpret"]):
             return _mpmd_map(primals, tangents, **params)
         if jax_rule is None:
-            raise NotImplementedError(
-                f"Differentiation rule for '{primitive}' not implemented"
-            )
+            raise NotImplementedError(f"Differentiation rule for '{primitive}' not implemented")
         return jax_rule(primals, tangents, **params)
 
     return rule
@@ -135,9 +133,7 @@ def _mpmd_map(
         jaxpr,
         [*inputs_carried, *outputs_carried, *scratch_carried],
         env=jax_internals.mpmd_map_tracing_context(mesh, (*meshes, *external_meshes)),
-        constant_ref=lambda aval: jax_internals.AbstractRef(
-            aval, mesh.default_memory_space
-        ),
+        constant_ref=lambda aval: jax_internals.AbstractRef(aval, mesh.default_memory_space),
     )
     tangent_outs = jax_internals.mpmd_map_p.bind(
         *before,
@@ -157,8 +153,7 @@ def _mpmd_map(
     )
     found = _calls.spread(tangent_outs[len(out_avals) :], outputs_carried)
     return outs or tangent_outs[: len(out_avals)], [
-        zero if tangent is None else tangent
-        for tangent, zero in zip(found, zeros, strict=True)
+        zero if tangent is None else tangent for tangent, zero in zip(found, zeros, strict=True)
     ]
 
 
@@ -318,9 +313,7 @@ def _trace_joint(
 
     avals = [jax_internals.typeof(primal) for primal in primals]
     tangent_avals = [aval.to_tangent_aval() for aval in _calls.pick(avals, carried)]
-    jaxpr, consts = jax_internals.trace_flat(
-        joint, [*avals, *tangent_avals], debug_info
-    )
+    jaxpr, consts = jax_internals.trace_flat(joint, [*avals, *tangent_avals], debug_info)
     return jaxpr, consts, nonzero
 
 
@@ -333,7 +326,7 @@ class _JointBatching:
         in_tree: Any,
         carried: Sequence[bool],
         debug_info: Any,
-    ):
+    ) -> None:
         self._rule = rule
         self._in_tree = in_tree
         self._carried = carried
@@ -355,9 +348,7 @@ class _JointBatching:
             )
         ]
 
-        def widened(
-            values: Sequence[Any], have: Sequence[bool], want: Sequence[bool]
-        ) -> list[Any]:
+        def widened(values: Sequence[Any], have: Sequence[bool], want: Sequence[bool]) -> list[Any]:
             return [
                 jnp.broadcast_to(value, (axis_size, *value.shape))
                 if wanted and not batched
@@ -380,8 +371,6 @@ class _JointBatching:
             leaves: list[Any] = jax.tree.leaves(out)
             return leaves
 
-        jaxpr, consts, nonzero = _trace_joint(
-            kernel, primals, self._carried, self._debug_info
-        )
+        jaxpr, consts, nonzero = _trace_joint(kernel, primals, self._carried, self._debug_info)
         outs = jax_internals.eval_jaxpr(jaxpr, consts, *primals, *tangents)
         return list(outs), [*outs_batched, *_calls.pick(outs_batched, nonzero)]

@@ -99,9 +99,7 @@ def add_update(primitive: Any) -> Rule:
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
         (_, value, *leaves), (ref_t, value_t) = primals, tangents[:2]
         primitive.bind(*primals, **params)
-        if not _calls.is_zero(value_t) and _stores_tangent(
-            primals[0], ref_t, value, value_t
-        ):
+        if not _calls.is_zero(value_t) and _stores_tangent(primals[0], ref_t, value, value_t):
             primitive.bind(ref_t, value_t, *leaves, **params)
         return [], []
 
@@ -114,7 +112,7 @@ def masked_load(primitive: Any) -> Rule:
     def rule(
         primals: Sequence[Any], tangents: Sequence[Any], *, args_tree: Any, **params: Any
     ) -> Pair:
-        ref, transforms, mask, other = args_tree.unflatten(primals)
+        _, transforms, mask, other = args_tree.unflatten(primals)
         ref_t, _, _, other_t = args_tree.unflatten(tangents)
         out = primitive.bind(*primals, args_tree=args_tree, **params)
         if not _has_tangent(out):
@@ -159,9 +157,7 @@ def load_tmem(primitive: Any) -> Rule:
         outs = primitive.bind(*primals, **params)
         if _calls.is_zero(tangents[0]) or not _has_tangent(outs[0]):
             return outs, zeros_of(outs)
-        (tangent,) = primitive.bind(
-            tangents[0], *primals[1:], **{**params, "reduce": None}
-        )
+        (tangent,) = primitive.bind(tangents[0], *primals[1:], **{**params, "reduce": None})
         function = _REDUCTIONS[str(getattr(reduce, "value", reduce)).lower()]
         _, reduced = jax.jvp(function, (outs[0],), (tangent,))
         return outs, [tangent, reduced]
@@ -181,9 +177,7 @@ def reduction(function: Callable[..., Any]) -> Callable[[Any], Rule]:
     """A reduction that differs from `function` only in how a GPU does it."""
 
     def make(primitive: Any) -> Rule:
-        def rule(
-            primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-        ) -> Pair:
+        def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
             out = primitive.bind(*primals, **params)
             if _calls.is_zero(tangents[0]):
                 return out, zeros_of(out)
@@ -252,8 +246,7 @@ def only_integers(primitive: Any) -> Rule:
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
         if not all(map(_calls.is_zero, tangents)):
             raise UnsupportedError(
-                f"`{primitive.name.removesuffix('_p')}` of floating-point values has"
-                " no derivative"
+                f"`{primitive.name.removesuffix('_p')}` of floating-point values has no derivative"
             )
         out = primitive.bind(*primals, **params)
         return out, zeros_of(out)

@@ -133,12 +133,8 @@ def _jvp(
         *body.constants,
         *map(jax_internals.instantiate_zeros, scalar_tangents),
         *map(jax_internals.instantiate_zeros, input_tangents),
-        jaxpr=_tangent_kernel(
-            jaxpr, body, grid_mapping, [*refs_before, *ref_tangents]
-        ),
-        grid_mapping=_tangent_grid_mapping(
-            grid_mapping, carried, body.constants, scalar_tangents
-        ),
+        jaxpr=_tangent_kernel(jaxpr, body, grid_mapping, [*refs_before, *ref_tangents]),
+        grid_mapping=_tangent_grid_mapping(grid_mapping, carried, body.constants, scalar_tangents),
         input_output_aliases=_tangent_aliases(
             input_output_aliases, grid_mapping, carried, len(body.constants)
         ),
@@ -152,8 +148,7 @@ def _jvp(
     )
     found = _calls.spread(tangent_outs[len(out_avals) :], carried.outputs)
     return outs, [
-        zero if tangent is None else tangent
-        for tangent, zero in zip(found, zeros, strict=True)
+        zero if tangent is None else tangent for tangent, zero in zip(found, zeros, strict=True)
     ]
 
 
@@ -196,15 +191,8 @@ def _carried(
         scalars=[not _calls.is_zero(tangent) for tangent in tangent_of.scalars],
         inputs=[
             has_tangents(var)
-            and (
-                not _calls.is_zero(tangent)
-                or everything
-                or writes[index]
-                or index in aliased
-            )
-            for index, (var, tangent) in enumerate(
-                zip(inputs, tangent_of.inputs, strict=True)
-            )
+            and (not _calls.is_zero(tangent) or everything or writes[index] or index in aliased)
+            for index, (var, tangent) in enumerate(zip(inputs, tangent_of.inputs, strict=True))
         ],
         outputs=[has_tangents(var) for var in outputs],
         scratch=[has_tangents(var) for var in scratch],
@@ -226,9 +214,7 @@ def _tangent_avals(jaxpr: Any, grid_mapping: Any, carried: _Carried) -> list[Any
     avals = [var.aval.to_tangent_aval() for var in jaxpr.constvars]
     scalars = [
         _whole(grid_mapping, aval.to_tangent_aval()).ref_aval if wanted else None
-        for aval, wanted in zip(
-            _scalar_avals(grid_mapping), carried.scalars, strict=True
-        )
+        for aval, wanted in zip(_scalar_avals(grid_mapping), carried.scalars, strict=True)
     ]
     others = [
         var.aval.to_tangent_aval() if _body.carries_tangent(var.aval) else None
@@ -251,10 +237,7 @@ def _tangent_kernel(
     held, scalars, inputs, outputs, scratch = _calls.split(
         list(zip(body.primals, names, strict=True)), sizes
     )
-    tangents = [
-        (var, f"tangent of {name}")
-        for var, name in zip(body.tangents, names, strict=True)
-    ]
+    tangents = [(var, f"tangent of {name}") for var, name in zip(body.tangents, names, strict=True)]
     held_t, scalars_t, inputs_t, outputs_t, scratch_t = (
         [(var, name) for var, name in group if var is not None]
         for group in _calls.split(tangents, sizes)
@@ -332,8 +315,6 @@ def _tangent_aliases(
                 first_output + sum(carried.outputs[:out]),
             )
             for index, out in aliases
-            if index >= scalars
-            and carried.inputs[index - scalars]
-            and carried.outputs[out]
+            if index >= scalars and carried.inputs[index - scalars] and carried.outputs[out]
         ),
     )

@@ -61,9 +61,7 @@ def _only_in_kernels(primitive: Any, ours: Rule, jax_rule: Rule | None) -> Rule:
         if _body.in_kernel():
             return ours(primals, tangents, **params)
         if jax_rule is None:
-            raise NotImplementedError(
-                f"Differentiation rule for '{primitive}' not implemented"
-            )
+            raise NotImplementedError(f"Differentiation rule for '{primitive}' not implemented")
         return jax_rule(primals, tangents, **params)
 
     return rule

@@ -93,16 +93,12 @@ def run_state(primitive: Any) -> Rule:
     ) -> Pair:
         jaxpr = jax_internals.bare_jaxpr(jaxpr)
         operands = _calls.spread(zip(primals, tangents, strict=True), is_initialized)
-        carried = []
-        for var, operand in zip(jaxpr.invars, operands, strict=True):
-            is_ref = operand is not None and jax_internals.is_ref_aval(
-                jax_internals.typeof(operand[0])
-            )
-            carried.append(
-                not _calls.is_zero(operand[1])
-                if is_ref
-                else _body.carries_tangent(var.aval)
-            )
+        carried = [
+            not _calls.is_zero(operand[1])
+            if operand is not None and jax_internals.is_ref_aval(jax_internals.typeof(operand[0]))
+            else _body.carries_tangent(var.aval)
+            for var, operand in zip(jaxpr.invars, operands, strict=True)
+        ]
         body = _body.differentiate(
             jaxpr,
             carried,
