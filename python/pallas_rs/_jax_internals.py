@@ -21,7 +21,7 @@ from jax._src import core as jax_src_core
 from jax._src import dtypes as jax_dtypes
 from jax._src import effects as jax_effects
 from jax._src import lib as jax_lib
-from jax._src.interpreters import ad, mlir, partial_eval
+from jax._src.interpreters import ad, batching, mlir, partial_eval
 from jax._src.lib import xla_client
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import mpmd as mpmd_lib
@@ -413,6 +413,9 @@ Zero = ad_util.Zero
 instantiate_zeros = ad.instantiate_zeros
 primitive_jvps: dict[Any, Callable[..., Any]] = ad.primitive_jvps
 primitive_transposes: dict[Any, Callable[..., Any]] = ad.primitive_transposes
+# Rules of batching, which are told about the axis.
+axis_batchers: dict[Any, Callable[..., Any]] = batching.fancy_primitive_batchers
+is_constant_dim = jax_src_core.is_constant_dim
 eval_jaxpr = jax_src_core.eval_jaxpr
 typeof = jax_src_core.typeof
 AbstractRef = state_types.AbstractRef

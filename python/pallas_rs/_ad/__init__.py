@@ -7,14 +7,14 @@ of floating-point data, and returns the tangents; the primal outputs that it com
 the way are dropped. One doubled call would not do: `jax.linearize` and `jax.jacfwd` need
 primal outputs that depend on no tangent.
 
-Reverse mode has no rule, and says so.
+Reverse mode has no rule, and says so. Batching is JAX's but for axes of symbolic size.
 
 JAX's rules for calls that are not ours are wrapped and left as they are.
 """
 
 from __future__ import annotations
 
-from pallas_rs._ad import _kernel, _pallas_call, _reverse
+from pallas_rs._ad import _batching, _kernel, _pallas_call, _reverse
 
 
 def install() -> None:
@@ -22,3 +22,4 @@ def install() -> None:
     _pallas_call.install()
     _kernel.install()
     _reverse.install()
+    _batching.install()
