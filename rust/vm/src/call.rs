@@ -7,7 +7,8 @@ use crate::host::Host;
 use crate::launch;
 use crate::machine::{Call, Worker};
 use crate::memory::Pool;
-use crate::observer::NoObserver;
+use crate::observer::{NoObserver, Observer};
+use crate::race::{Race, RaceDetector};
 use crate::report::{Differs, Finding, Report};
 use crate::scheduler::{Rerun, Schedule, run_schedules};
 use crate::stats::Stats;
@@ -33,7 +34,15 @@ pub(crate) fn run(
     let options = &program.options;
     let prepared = Grid::new(program, operands).and_then(|grid| {
         let arrays = Arrays::new(program, operands, results, options.seeds > 1)?;
-        Ok(Runs { executable, code, arrays, grid, host, stats: Stats::default() })
+        Ok(Runs {
+            executable,
+            code,
+            arrays,
+            grid,
+            host,
+            stats: Stats::default(),
+            races: Vec::new(),
+        })
     });
     let mut runs = match prepared {
         Ok(runs) => runs,
@@ -46,6 +55,11 @@ pub(crate) fn run(
     let mut findings: Vec<Finding> = (explored.failures.iter())
         .map(|(schedule, trap)| Finding::from_trap(program, schedule, trap))
         .collect();
+    let bounds = &runs.grid.bounds;
+    findings.extend(
+        (runs.races.iter())
+            .map(|(schedule, race)| Finding::from_race(program, bounds, schedule, race)),
+    );
     if let Some((schedule, difference)) = &explored.difference {
         findings.push(Finding::from_difference(program, schedule, &differs(program, *difference)));
     }
@@ -70,6 +84,7 @@ struct Runs<'a> {
     grid: Grid,
     host: &'a dyn Host,
     stats: Stats,
+    races: Vec<(Schedule, Race)>,
 }
 
 impl Rerun for Runs<'_> {
@@ -85,24 +100,15 @@ impl Rerun for Runs<'_> {
             host: self.host,
             max_rounds: options.max_steps.unwrap_or(MAX_ROUNDS),
         };
-        let pool = self.executable.take_pool();
-        let mut worker = Worker::new(pool, NoObserver);
-        let single = program.num_threads == 1 && program.cluster.iter().product::<usize>() == 1;
-        let done = if program.in_order && single {
-            let points = (0, self.grid.points);
-            launch::run_in_order(&call, &mut worker, &self.grid, schedule, points)
-        } else {
-            match schedule.scheduler() {
-                Ok(mut scheduler) => {
-                    launch::run_together(&call, &mut worker, &self.grid, schedule, &mut *scheduler)
-                }
-                Err(message) => Err(TrapKind::Internal { message }.into()),
-            }
-        };
-        self.stats.merge(&worker.stats);
-        if done.is_ok() {
-            self.executable.give_pool(worker.pool);
+        if !options.detect_races {
+            let (done, NoObserver) = self.go(&call, schedule, NoObserver);
+            self.arrays.end();
+            return done;
         }
+        let blocks = program.cluster.iter().product::<usize>() as u32;
+        let detector = RaceDetector::new(blocks, program.num_threads as u32);
+        let (done, detector) = self.go(&call, schedule, detector);
+        self.races.extend(detector.into_races().into_iter().map(|race| (schedule.clone(), race)));
         self.arrays.end();
         done
     }
@@ -113,6 +119,36 @@ impl Rerun for Runs<'_> {
 
     fn set_results(&mut self, results: &[Vec<u8>]) {
         self.arrays.set_results(results);
+    }
+}
+
+impl Runs<'_> {
+    /// One run, watched.
+    fn go<O: Observer>(
+        &mut self,
+        call: &Call<'_>,
+        schedule: &Schedule,
+        observer: O,
+    ) -> (Result<(), Box<Trap>>, O) {
+        let program = &self.code.program;
+        let mut worker = Worker::new(self.executable.take_pool(), observer);
+        let single = program.num_threads == 1 && program.cluster.iter().product::<usize>() == 1;
+        let done = if program.in_order && single {
+            let points = (0, self.grid.points);
+            launch::run_in_order(call, &mut worker, &self.grid, schedule, points)
+        } else {
+            match schedule.scheduler() {
+                Ok(mut scheduler) => {
+                    launch::run_together(call, &mut worker, &self.grid, schedule, &mut *scheduler)
+                }
+                Err(message) => Err(TrapKind::Internal { message }.into()),
+            }
+        };
+        self.stats.merge(&worker.stats);
+        if done.is_ok() {
+            self.executable.give_pool(worker.pool);
+        }
+        (done, worker.observer)
     }
 }
 

@@ -12,6 +12,7 @@ mod launch;
 mod machine;
 mod memory;
 pub mod observer;
+mod race;
 pub mod report;
 mod scheduler;
 pub mod stats;

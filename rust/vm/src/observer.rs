@@ -53,6 +53,15 @@ pub struct Window<'a> {
     pub elem_size: usize,
 }
 
+/// What a scope allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Allocated {
+    /// Numbers.
+    Data(BaseId),
+    /// Barriers: the `base` of their [`BarrierId`].
+    Barriers(u32),
+}
+
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {
@@ -126,6 +135,12 @@ pub trait Observer {
     /// All threads of a block have ended.
     fn on_block_end(&mut self, cluster: u64, block: u32) {}
 
+    /// A scope of a thread, or of its block, has allocated entry `alloc` of the program's allocations.
+    fn on_alloc(&mut self, at: At, what: Allocated, alloc: u32) {}
+
+    /// A scope has ended and its memory is gone.
+    fn on_free(&mut self, at: At, what: Allocated) {}
+
     /// An access of a thread to memory. Those of engines are part of [`Observer::on_issue`].
     fn on_access(
         &mut self,
@@ -191,6 +206,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_block_end(&mut self, cluster: u64, block: u32) {
         self.0.on_block_end(cluster, block);
         self.1.on_block_end(cluster, block);
+    }
+
+    fn on_alloc(&mut self, at: At, what: Allocated, alloc: u32) {
+        self.0.on_alloc(at, what, alloc);
+        self.1.on_alloc(at, what, alloc);
+    }
+
+    fn on_free(&mut self, at: At, what: Allocated) {
+        self.0.on_free(at, what);
+        self.1.on_free(at, what);
     }
 
     fn on_access(

@@ -3,7 +3,7 @@
 use crate::code::ScopeCode;
 use crate::machine::{ActiveScope, BarrierAlloc, Ctx, DataAlloc, Result, SharedScope};
 use crate::memory::{self, Base, Contents, RefVal};
-use crate::observer::Observer;
+use crate::observer::{Allocated, Observer};
 use crate::sync::Barriers;
 use crate::sync::mbarrier::cluster_arrivals;
 use pallas_rs_core::DType;
@@ -103,7 +103,21 @@ impl<O: Observer> Ctx<'_, O> {
                 self.allocate_barriers(block, alloc, barriers)
             }
         };
+        if O::WATCHES {
+            let (at, what) = (self.at(), self.allocated(base));
+            self.worker.observer.on_alloc(at, what, alloc);
+        }
         RefVal::whole(base, &spec.shape)
+    }
+
+    /// An allocation, for an observer.
+    fn allocated(&self, base: Base) -> Allocated {
+        match base {
+            Base::Barrier { index, .. } => Allocated::Barriers(index),
+            Base::Global(_) | Base::Block { .. } | Base::Thread(_) => {
+                Allocated::Data(self.base_id(base).0)
+            }
+        }
     }
 
     fn allocate_data(
@@ -135,6 +149,10 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     fn free(&mut self, base: Base) {
+        if O::WATCHES {
+            let (at, what) = (self.at(), self.allocated(base));
+            self.worker.observer.on_free(at, what);
+        }
         let data = match base {
             Base::Global(_) => None,
             Base::Block { block, index } => {

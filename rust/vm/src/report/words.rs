@@ -331,7 +331,7 @@ pub(super) fn source(source: &Source) -> String {
     text
 }
 
-fn barrier_name(barrier: &BarrierName) -> String {
+pub(super) fn barrier_name(barrier: &BarrierName) -> String {
     let index: String = barrier.index.iter().map(|i| format!("[{i}]")).collect();
     format!("`{}{index}`", barrier.name)
 }
@@ -344,7 +344,7 @@ fn extent(e: &Extent) -> String {
     }
 }
 
-fn place_box(place: &Place) -> String {
+pub(super) fn place_box(place: &Place) -> String {
     let window: Vec<String> = place.window.iter().map(extent).collect();
     match window.as_slice() {
         [] => format!("`{}`", place.name),

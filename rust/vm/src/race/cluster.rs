@@ -1,0 +1,212 @@
+//! What the detector knows while a cluster runs: views of its threads, barriers, queues, memory.
+
+use super::clock::{Component, Tick, View};
+use super::finding::BarrierRef;
+use super::shadow::Shadow;
+use crate::observer::{Allocated, At, BarrierId, BaseId, Engine};
+use pallas_rs_ir::Space;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Components of one thread: itself, and the queues of what it has issued.
+const PER_THREAD: u32 = 5;
+
+/// What a component stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// A thread's own steps, counted at its releases.
+    Thread(u32),
+    /// Groups of TMA stores whose sources have been read.
+    StoreRead(u32),
+    /// Groups of TMA stores that are complete.
+    StoreWrite(u32),
+    /// wgmma groups.
+    Wgmma(u32),
+    /// cp.async groups.
+    CpAsync(u32),
+    /// Completed phases of a barrier.
+    Barrier(BarrierId),
+}
+
+/// One thread.
+#[derive(Debug, Default)]
+pub(super) struct ThreadClock {
+    pub(super) view: View,
+    /// Its own component: the tick that its accesses carry now.
+    pub(super) own: Tick,
+    /// Committed groups of TMA stores, wgmma and cp.async.
+    pub(super) stores: Tick,
+    pub(super) products: Tick,
+    pub(super) copies: Tick,
+}
+
+/// One barrier. Two slots suffice: rules D1 and D2 forbid anyone to need an older phase.
+#[derive(Debug)]
+pub(super) struct BarrierClock {
+    pub(super) component: Component,
+    /// Completed phases.
+    pub(super) phase: Tick,
+    /// What arrivals of the phase with this parity publish.
+    pub(super) slots: [View; 2],
+    /// Who observed the phase with this parity, and when.
+    pub(super) waits: [SmallVec<[(u32, Tick, At); 4]>; 2],
+}
+
+/// Something issued that somebody of the block has to wait for before it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Issued {
+    pub(super) component: Component,
+    pub(super) tick: Tick,
+    pub(super) engine: Engine,
+    pub(super) at: At,
+}
+
+/// One cluster.
+#[derive(Debug)]
+pub(super) struct ClusterClock {
+    threads_per_block: u32,
+    pub(super) threads: Vec<ThreadClock>,
+    barriers: FxHashMap<BarrierId, u32>,
+    barrier_list: Vec<(BarrierId, BarrierClock)>,
+    /// Memory of its blocks and threads. The number is that of the block, or of the thread for
+    /// accumulators.
+    pub(super) memory: FxHashMap<(BaseId, u32), Shadow>,
+    /// What is allocated where, as an entry of the program's allocations. The number is as in `memory`.
+    pub(super) allocs: FxHashMap<(Allocated, u32), u32>,
+    /// What the issuer of each TMA load in flight knew.
+    pub(super) in_flight: FxHashMap<u64, View>,
+    /// What the arrival that follows publishes, when an engine makes it.
+    pub(super) landing: Option<View>,
+    /// Latest operation per component.
+    pub(super) issued: Vec<Issued>,
+    pub(super) live_blocks: u32,
+}
+
+impl ClusterClock {
+    pub(super) fn new(blocks: u32, threads_per_block: u32) -> ClusterClock {
+        let mut threads = Vec::new();
+        for t in 0..blocks * threads_per_block {
+            let mut thread = ThreadClock { own: 1, ..ThreadClock::default() };
+            thread.view.known.learn(Component(t * PER_THREAD), 1);
+            threads.push(thread);
+        }
+        ClusterClock {
+            threads_per_block,
+            threads,
+            barriers: FxHashMap::default(),
+            barrier_list: Vec::new(),
+            memory: FxHashMap::default(),
+            allocs: FxHashMap::default(),
+            in_flight: FxHashMap::default(),
+            landing: None,
+            issued: Vec::new(),
+            live_blocks: blocks,
+        }
+    }
+
+    /// Number of a thread within the cluster.
+    pub(super) fn thread(&self, at: At) -> u32 {
+        at.thread.block * self.threads_per_block + at.thread.thread
+    }
+
+    /// Threads of a block.
+    pub(super) fn threads_of(&self, block: u32) -> std::ops::Range<u32> {
+        block * self.threads_per_block..(block + 1) * self.threads_per_block
+    }
+
+    pub(super) fn component(&self, meaning: Meaning) -> Component {
+        match meaning {
+            Meaning::Thread(t) => Component(t * PER_THREAD),
+            Meaning::StoreRead(t) => Component(t * PER_THREAD + 1),
+            Meaning::StoreWrite(t) => Component(t * PER_THREAD + 2),
+            Meaning::Wgmma(t) => Component(t * PER_THREAD + 3),
+            Meaning::CpAsync(t) => Component(t * PER_THREAD + 4),
+            Meaning::Barrier(id) => self.barrier_list[self.barriers[&id] as usize].1.component,
+        }
+    }
+
+    pub(super) fn meaning(&self, component: Component) -> Meaning {
+        let per_thread = self.threads.len() as u32 * PER_THREAD;
+        if component.0 >= per_thread {
+            return Meaning::Barrier(self.barrier_list[(component.0 - per_thread) as usize].0);
+        }
+        let thread = component.0 / PER_THREAD;
+        match component.0 % PER_THREAD {
+            0 => Meaning::Thread(thread),
+            1 => Meaning::StoreRead(thread),
+            2 => Meaning::StoreWrite(thread),
+            3 => Meaning::Wgmma(thread),
+            _ => Meaning::CpAsync(thread),
+        }
+    }
+
+    pub(super) fn barrier(&mut self, id: BarrierId) -> &mut BarrierClock {
+        let first = self.threads.len() as u32 * PER_THREAD;
+        let list = &mut self.barrier_list;
+        let at = *self.barriers.entry(id).or_insert_with(|| {
+            let component = Component(first + list.len() as u32);
+            let clock = BarrierClock {
+                component,
+                phase: 0,
+                slots: Default::default(),
+                waits: Default::default(),
+            };
+            list.push((id, clock));
+            list.len() as u32 - 1
+        });
+        &mut self.barrier_list[at as usize].1
+    }
+
+    /// Whose allocation it is: a block's, or a thread's.
+    pub(super) fn owner(&self, at: At, what: Allocated) -> u32 {
+        match what {
+            Allocated::Data(BaseId { space: Space::Regs, .. }) => self.thread(at),
+            Allocated::Data(_) | Allocated::Barriers(_) => at.thread.block,
+        }
+    }
+
+    /// A barrier, by its place in the program.
+    pub(super) fn barrier_ref(&self, id: BarrierId) -> BarrierRef {
+        let alloc = self.allocs.get(&(Allocated::Barriers(id.base), id.block)).copied();
+        BarrierRef { alloc, index: id.index }
+    }
+
+    /// Forgets the barriers of a scope that has ended. Their components stay: what was ordered by
+    /// them stays ordered.
+    pub(super) fn free_barriers(&mut self, block: u32, base: u32) {
+        self.barriers.retain(|id, _| id.block != block || id.base != base);
+    }
+
+    /// Publishes a view on the phase of a barrier that is being arrived on.
+    pub(super) fn publish(&mut self, id: BarrierId, phase: Tick, view: &View) {
+        self.barrier(id).slots[(phase % 2) as usize].join(view);
+    }
+
+    /// A release: later accesses of the thread are not part of what it just published.
+    pub(super) fn bump(&mut self, thread: u32) {
+        let component = self.component(Meaning::Thread(thread));
+        let clock = &mut self.threads[thread as usize];
+        clock.own += 1;
+        let own = clock.own;
+        clock.view.known.learn(component, own);
+    }
+
+    /// Remembers that somebody has to wait for an operation.
+    pub(super) fn note(&mut self, issued: Issued) {
+        match self.issued.iter_mut().find(|i| i.component == issued.component) {
+            Some(old) => *old = issued,
+            None => self.issued.push(issued),
+        }
+    }
+
+    /// What of a block's issued operations no thread of it knows to be complete.
+    pub(super) fn unfinished(&self, block: u32) -> Vec<Issued> {
+        let threads = self.threads_of(block);
+        let mut all = View::default();
+        for t in threads.clone() {
+            all.join(&self.threads[t as usize].view);
+        }
+        let own = |i: &&Issued| i.at.thread.block == block && all.known.get(i.component) < i.tick;
+        self.issued.iter().filter(own).copied().collect()
+    }
+}

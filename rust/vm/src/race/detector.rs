@@ -1,0 +1,523 @@
+//! The observer: turns what happens into clocks, and checks every access against the shadow.
+
+use super::clock::{Component, Tick};
+use super::cluster::{ClusterClock, Issued, Meaning};
+use super::finding::{BarrierRef, Code, FlatWindow, Memory, Missing, Race, Side};
+use super::shadow::{Past, Shadow};
+use super::window::ByteWindow;
+use crate::observer::{
+    AccessKind, Allocated, At, BarrierId, Engine, Observer, Operation, Proxy, Window,
+};
+use crate::trap::Trap;
+use pallas_rs_ir::{Space, SpanId};
+use rustc_hash::FxHashMap;
+
+/// What makes two findings the same one for a reader: the rule and the two lines.
+type Key = (Code, Option<SpanId>, SpanId);
+
+/// Finds races. One per run; it never stops the run, so that everything is found.
+#[derive(Debug)]
+pub(crate) struct RaceDetector {
+    blocks: u32,
+    threads: u32,
+    clusters: FxHashMap<u64, ClusterClock>,
+    gmem: FxHashMap<u32, Shadow>,
+    races: Vec<Race>,
+    known: FxHashMap<Key, usize>,
+}
+
+/// An access about to be checked.
+#[derive(Clone, Copy)]
+struct Access {
+    component: Component,
+    tick: Tick,
+    side: Side,
+}
+
+impl RaceDetector {
+    /// For clusters of `blocks` blocks of `threads` threads.
+    pub(crate) fn new(blocks: u32, threads: u32) -> RaceDetector {
+        RaceDetector {
+            blocks,
+            threads,
+            clusters: FxHashMap::default(),
+            gmem: FxHashMap::default(),
+            races: Vec::new(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// What was found, in the order in which it was.
+    pub(crate) fn into_races(self) -> Vec<Race> {
+        self.races
+    }
+
+    fn cluster(&mut self, number: u64) -> &mut ClusterClock {
+        let (blocks, threads) = (self.blocks, self.threads);
+        self.clusters.entry(number).or_insert_with(|| ClusterClock::new(blocks, threads))
+    }
+
+    fn report(&mut self, race: Race) {
+        let key = (race.code, race.earlier.map(|s| s.at.span), race.later.at.span);
+        match self.known.get(&key) {
+            Some(&at) => self.races[at].count += 1,
+            None => {
+                self.known.insert(key, self.races.len());
+                self.races.push(race);
+            }
+        }
+    }
+
+    fn check(&mut self, window: &Window<'_>, access: Access) {
+        let Some(bytes) = ByteWindow::new(window) else { return };
+        let at = access.side.at;
+        let number = at.thread.cluster;
+        self.cluster(number);
+        let owner = match window.base.space {
+            Space::Gmem => None,
+            Space::Smem | Space::Tmem => Some(window.block),
+            Space::Regs => Some(self.clusters[&number].thread(at)),
+        };
+        let mut shadow = match owner {
+            None => self.gmem.remove(&window.base.number).unwrap_or_default(),
+            Some(o) => self.cluster(number).memory.remove(&(window.base, o)).unwrap_or_default(),
+        };
+        let past = Past {
+            cluster: number,
+            component: access.component,
+            tick: access.tick,
+            kind: access.side.kind,
+            proxy: access.side.proxy,
+            at,
+        };
+        let mut bad: Vec<(Past, Fault)> = Vec::new();
+        let clusters = &self.clusters;
+        shadow.access(
+            bytes,
+            past,
+            |c| clusters.contains_key(&c),
+            |earlier| {
+                if let Some(fault) = judge(&clusters[&number], earlier, &access, window) {
+                    bad.push((*earlier, fault));
+                }
+            },
+        );
+        match owner {
+            None => drop(self.gmem.insert(window.base.number, shadow)),
+            Some(o) => drop(self.cluster(number).memory.insert((window.base, o), shadow)),
+        }
+        for (earlier, fault) in bad {
+            let engine = match clusters_meaning(&self.clusters, &earlier) {
+                Some(Meaning::StoreRead(_) | Meaning::StoreWrite(_)) => Some(Engine::TmaStore),
+                Some(Meaning::Wgmma(_)) => Some(Engine::Wgmma),
+                Some(Meaning::CpAsync(_)) => Some(Engine::CpAsync),
+                Some(Meaning::Barrier(_)) => Some(Engine::TmaLoad),
+                Some(Meaning::Thread(_)) | None => None,
+            };
+            let earlier_side =
+                Side { at: earlier.at, kind: earlier.kind, proxy: earlier.proxy, engine };
+            let alloc = owner.and_then(|o| {
+                self.clusters[&number].allocs.get(&(Allocated::Data(window.base), o)).copied()
+            });
+            self.report(Race {
+                code: fault.code,
+                earlier: Some(earlier_side),
+                later: access.side,
+                memory: Some(match alloc {
+                    Some(alloc) => Memory::Alloc(alloc),
+                    None => Memory::Arg(window.base.number),
+                }),
+                window: Some(FlatWindow {
+                    offset: window.offset,
+                    sizes: window.sizes.to_vec(),
+                    strides: window.strides.to_vec(),
+                }),
+                barrier: None,
+                missing: fault.missing,
+                ticks: (fault.known, earlier.tick),
+                count: 1,
+            });
+        }
+    }
+
+    /// D1: an arrival in phase `phase` has to come after some successful wait for the one before.
+    fn check_arrival(&mut self, at: At, barrier: BarrierId, phase: Tick) {
+        let cluster = self.cluster(at.thread.cluster);
+        let component = cluster.barrier(barrier).component;
+        let thread = cluster.thread(at);
+        let known = cluster.threads[thread as usize].view.known.get(component);
+        if known < phase {
+            let barrier = cluster.barrier_ref(barrier);
+            self.report(barrier_rule(Code::D1, at, None, barrier, (known, phase)));
+        }
+    }
+}
+
+/// Why two accesses race.
+struct Fault {
+    code: Code,
+    missing: Missing,
+    known: Tick,
+}
+
+fn clusters_meaning(clusters: &FxHashMap<u64, ClusterClock>, past: &Past) -> Option<Meaning> {
+    clusters.get(&past.cluster).map(|c| c.meaning(past.component))
+}
+
+fn barrier_rule(
+    code: Code,
+    at: At,
+    other: Option<At>,
+    barrier: BarrierRef,
+    ticks: (Tick, Tick),
+) -> Race {
+    let side = |at| Side { at, kind: AccessKind::Read, proxy: Proxy::Generic, engine: None };
+    Race {
+        code,
+        earlier: other.map(side),
+        later: side(at),
+        memory: None,
+        window: None,
+        barrier: Some(barrier),
+        missing: Missing::BarrierWait(barrier),
+        ticks,
+        count: 1,
+    }
+}
+
+/// Whether an access races with an earlier one that it overlaps.
+fn judge(
+    cluster: &ClusterClock,
+    earlier: &Past,
+    access: &Access,
+    window: &Window<'_>,
+) -> Option<Fault> {
+    let later = access.side;
+    match (earlier.kind, later.kind) {
+        (AccessKind::Read, AccessKind::Read) => return None,
+        (AccessKind::Atomic, AccessKind::Atomic) if earlier.proxy == later.proxy => return None,
+        _ => {}
+    }
+    let one_atomic = (earlier.kind == AccessKind::Atomic) != (later.kind == AccessKind::Atomic);
+    let plain = |code| if one_atomic { Code::A7 } else { code };
+    if earlier.cluster != later.at.thread.cluster {
+        let fault = Fault { code: plain(Code::A5), missing: Missing::OtherCluster, known: 0 };
+        return Some(fault);
+    }
+    let thread = cluster.thread(later.at);
+    let clock = &cluster.threads[thread as usize];
+    let known = clock.view.known.get(earlier.component);
+    let meaning = cluster.meaning(earlier.component);
+    if known >= earlier.tick {
+        return fence_missing(cluster, earlier, access, window).map(|(code, missing)| Fault {
+            code,
+            missing,
+            known,
+        });
+    }
+    // Products of one thread are carried out in the order in which they were issued.
+    if meaning == Meaning::Wgmma(thread) && later.engine == Some(Engine::Wgmma) {
+        return None;
+    }
+    let writes = earlier.kind != AccessKind::Read;
+    let wait = |engine, issued: Tick, read_only| {
+        if earlier.tick > issued {
+            Missing::Commit
+        } else {
+            Missing::GroupWait { engine, pending: (issued - earlier.tick) as u32, read_only }
+        }
+    };
+    let own = |t: u32| t == thread;
+    let copy = match (writes, later.kind) {
+        (false, _) => Code::C16,
+        (true, AccessKind::Read) => Code::C1,
+        (true, AccessKind::Write | AccessKind::Atomic) => Code::C2,
+    };
+    let (code, missing) = match meaning {
+        Meaning::Barrier(id) => (copy, Missing::BarrierWait(cluster.barrier_ref(id))),
+        Meaning::StoreRead(t) if own(t) => (Code::C3, wait(Engine::TmaStore, clock.stores, true)),
+        Meaning::StoreWrite(t) if own(t) => (Code::C4, wait(Engine::TmaStore, clock.stores, false)),
+        Meaning::Wgmma(t) if own(t) => {
+            let code = if window.base.space == Space::Regs { Code::C8 } else { Code::C7 };
+            (code, wait(Engine::Wgmma, clock.products, false))
+        }
+        Meaning::CpAsync(t) if own(t) => (copy, wait(Engine::CpAsync, clock.copies, false)),
+        Meaning::StoreRead(_) => (Code::C3, Missing::Synchronisation),
+        Meaning::StoreWrite(_) => (Code::C4, Missing::Synchronisation),
+        Meaning::Wgmma(_) => (Code::C7, Missing::Synchronisation),
+        Meaning::CpAsync(_) => (copy, Missing::Synchronisation),
+        Meaning::Thread(_) => {
+            let code = match window.base.space {
+                Space::Gmem => Code::A4,
+                Space::Regs => Code::C8,
+                Space::Smem | Space::Tmem if earlier.at.thread.block == later.at.thread.block => {
+                    Code::A1
+                }
+                Space::Smem | Space::Tmem => Code::A2,
+            };
+            (plain(code), Missing::Synchronisation)
+        }
+    };
+    Some(Fault { code, missing, known })
+}
+
+/// Ordered, but across proxies without a fence.
+fn fence_missing(
+    cluster: &ClusterClock,
+    earlier: &Past,
+    access: &Access,
+    window: &Window<'_>,
+) -> Option<(Code, Missing)> {
+    if earlier.proxy != Proxy::Generic || access.side.proxy != Proxy::Async {
+        return None;
+    }
+    let (wrote, writes) = (earlier.kind != AccessKind::Read, access.side.kind != AccessKind::Read);
+    match window.base.space {
+        Space::Gmem if wrote && !writes => Some((Code::B4, Missing::GmemFence)),
+        Space::Smem => {
+            let thread = cluster.thread(access.side.at);
+            let fenced = cluster.threads[thread as usize].view.fenced.get(earlier.component);
+            let code = match (wrote, writes) {
+                (true, true) => Code::B3,
+                (true, false) => Code::B1,
+                (false, _) => Code::B2,
+            };
+            (fenced < earlier.tick).then_some((code, Missing::Fence))
+        }
+        Space::Gmem | Space::Tmem | Space::Regs => None,
+    }
+}
+
+impl Observer for RaceDetector {
+    fn on_block_start(&mut self, cluster: u64, _block: u32) {
+        self.cluster(cluster);
+    }
+
+    fn on_block_end(&mut self, cluster: u64, block: u32) {
+        let unfinished = self.cluster(cluster).unfinished(block);
+        for issued in unfinished {
+            let clock = self.cluster(cluster);
+            let missing = match clock.meaning(issued.component) {
+                Meaning::Barrier(id) => Missing::BarrierWait(clock.barrier_ref(id)),
+                Meaning::StoreRead(_) | Meaning::StoreWrite(_) => {
+                    Missing::GroupWait { engine: issued.engine, pending: 0, read_only: true }
+                }
+                Meaning::Wgmma(_) | Meaning::CpAsync(_) | Meaning::Thread(_) => {
+                    Missing::GroupWait { engine: issued.engine, pending: 0, read_only: false }
+                }
+            };
+            let kind = AccessKind::Read;
+            self.report(Race {
+                code: Code::C14,
+                earlier: None,
+                later: Side {
+                    at: issued.at,
+                    kind,
+                    proxy: Proxy::Async,
+                    engine: Some(issued.engine),
+                },
+                memory: None,
+                window: None,
+                barrier: None,
+                missing,
+                ticks: (0, issued.tick),
+                count: 1,
+            });
+        }
+        let clock = self.cluster(cluster);
+        clock.live_blocks -= 1;
+        if clock.live_blocks == 0 {
+            self.clusters.remove(&cluster);
+        }
+    }
+
+    fn on_alloc(&mut self, at: At, what: Allocated, alloc: u32) {
+        let clock = self.cluster(at.thread.cluster);
+        let owner = clock.owner(at, what);
+        clock.allocs.insert((what, owner), alloc);
+    }
+
+    fn on_free(&mut self, at: At, what: Allocated) {
+        let clock = self.cluster(at.thread.cluster);
+        let owner = clock.owner(at, what);
+        match what {
+            Allocated::Data(base) => drop(clock.memory.remove(&(base, owner))),
+            Allocated::Barriers(base) => clock.free_barriers(owner, base),
+        }
+    }
+
+    fn on_access(
+        &mut self,
+        at: At,
+        window: Window<'_>,
+        kind: AccessKind,
+        proxy: Proxy,
+    ) -> Result<(), Box<Trap>> {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at);
+        let component = clock.component(Meaning::Thread(thread));
+        let tick = clock.threads[thread as usize].own;
+        self.check(
+            &window,
+            Access { component, tick, side: Side { at, kind, proxy, engine: None } },
+        );
+        Ok(())
+    }
+
+    fn on_arrive(
+        &mut self,
+        at: At,
+        barrier: BarrierId,
+        phase: u64,
+        completes: bool,
+    ) -> Result<(), Box<Trap>> {
+        let clock = self.cluster(at.thread.cluster);
+        if let Some(view) = clock.landing.take() {
+            clock.publish(barrier, phase, &view);
+        } else {
+            self.check_arrival(at, barrier, phase);
+            let clock = self.cluster(at.thread.cluster);
+            let thread = clock.thread(at);
+            let view = clock.threads[thread as usize].view.clone();
+            clock.publish(barrier, phase, &view);
+            clock.bump(thread);
+        }
+        if completes {
+            self.complete_phase(at, barrier, phase);
+        }
+        Ok(())
+    }
+
+    fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at);
+        let state = clock.barrier(barrier);
+        let slot = std::mem::take(&mut state.slots[(phase % 2) as usize]);
+        clock.threads[thread as usize].view.join(&slot);
+        let own = clock.threads[thread as usize].own;
+        let state = clock.barrier(barrier);
+        state.slots[(phase % 2) as usize] = slot;
+        state.waits[(phase % 2) as usize].push((thread, own, at));
+        clock.bump(thread);
+        Ok(())
+    }
+
+    fn on_fence(&mut self, at: At) {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at);
+        clock.threads[thread as usize].view.fence();
+        clock.bump(thread);
+    }
+
+    fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
+        let number = at.thread.cluster;
+        let clock = self.cluster(number);
+        let thread = clock.thread(at);
+        let (read, write, tick) = match operation.engine {
+            Engine::TmaLoad => {
+                let Some(id) = operation.barrier else { return Ok(()) };
+                let state = clock.barrier(id);
+                let (component, phase) = (state.component, state.phase);
+                self.check_arrival(at, id, phase);
+                let clock = self.cluster(number);
+                let view = clock.threads[thread as usize].view.clone();
+                clock.in_flight.insert(operation.ticket, view);
+                (component, component, phase + 1)
+            }
+            Engine::TmaStore => {
+                let tick = clock.threads[thread as usize].stores + 1;
+                let read = clock.component(Meaning::StoreRead(thread));
+                (read, clock.component(Meaning::StoreWrite(thread)), tick)
+            }
+            Engine::Wgmma => {
+                clock.threads[thread as usize].products += 1;
+                let component = clock.component(Meaning::Wgmma(thread));
+                (component, component, clock.threads[thread as usize].products)
+            }
+            Engine::CpAsync => {
+                clock.threads[thread as usize].copies += 1;
+                let component = clock.component(Meaning::CpAsync(thread));
+                (component, component, clock.threads[thread as usize].copies)
+            }
+        };
+        let proxy = if operation.engine == Engine::CpAsync { Proxy::Generic } else { Proxy::Async };
+        let clock = self.cluster(number);
+        clock.note(Issued { component: read, tick, engine: operation.engine, at });
+        let side = |kind| Side { at, kind, proxy, engine: Some(operation.engine) };
+        for window in operation.reads {
+            self.check(window, Access { component: read, tick, side: side(AccessKind::Read) });
+        }
+        let kind = match operation.engine {
+            Engine::TmaStore if operation.accumulates => AccessKind::Atomic,
+            Engine::TmaStore | Engine::TmaLoad | Engine::Wgmma | Engine::CpAsync => {
+                AccessKind::Write
+            }
+        };
+        for window in operation.writes {
+            self.check(window, Access { component: write, tick, side: side(kind) });
+        }
+        // What the issuer does from here on is not ordered before the completion.
+        self.cluster(number).bump(thread);
+        Ok(())
+    }
+
+    fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {
+        if engine == Engine::TmaLoad {
+            let clock = self.cluster(cluster);
+            clock.landing = clock.in_flight.remove(&ticket);
+        }
+    }
+
+    fn on_commit_group(&mut self, at: At) {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at);
+        clock.threads[thread as usize].stores += 1;
+    }
+
+    fn on_group_wait(&mut self, at: At, engine: Engine, pending: u32, read_only: bool) {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at);
+        let state = &clock.threads[thread as usize];
+        let pending = Tick::from(pending);
+        let (stores, products, copies) = (state.stores, state.products, state.copies);
+        let mut learn = |meaning, tick: Tick| {
+            let component = clock.component(meaning);
+            clock.threads[thread as usize].view.known.learn(component, tick);
+        };
+        match engine {
+            Engine::TmaStore => {
+                learn(Meaning::StoreRead(thread), stores.saturating_sub(pending));
+                if !read_only {
+                    learn(Meaning::StoreWrite(thread), stores.saturating_sub(pending));
+                }
+            }
+            Engine::Wgmma => learn(Meaning::Wgmma(thread), products.saturating_sub(pending)),
+            Engine::CpAsync => learn(Meaning::CpAsync(thread), copies.saturating_sub(pending)),
+            Engine::TmaLoad => {}
+        }
+    }
+}
+
+impl RaceDetector {
+    /// The phase is complete: waits on it learn what its arrivals published, and D2 is checked.
+    fn complete_phase(&mut self, at: At, barrier: BarrierId, phase: Tick) {
+        let number = at.thread.cluster;
+        let clock = self.cluster(number);
+        let state = clock.barrier(barrier);
+        let component = state.component;
+        state.phase = phase + 1;
+        let (this, other) = ((phase % 2) as usize, ((phase + 1) % 2) as usize);
+        state.slots[this].known.learn(component, phase + 1);
+        let waits = std::mem::take(&mut state.waits[other]);
+        let published = state.slots[this].known.clone();
+        state.slots[other].clear();
+        for &(thread, tick, waiter) in &waits {
+            let own = self.cluster(number).component(Meaning::Thread(thread));
+            let known = published.get(own);
+            if known < tick {
+                let barrier = self.cluster(number).barrier_ref(barrier);
+                self.report(barrier_rule(Code::D2, at, Some(waiter), barrier, (known, tick)));
+            }
+        }
+    }
+}
