@@ -277,7 +277,9 @@ def split_transformed(ref_aval: Any) -> tuple[Any, tuple[Any, ...]]:
     return ref_aval, ()
 
 
-def scan_groups(params: dict[str, Any], operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+def scan_groups(
+    params: dict[str, Any], operands: Sequence[Any]
+) -> tuple[list[Any], list[Any], list[Any]]:
     """A scan's operands as constants, carry and inputs."""
     if "ft_in" in params:
         consts, carry, xs = (list(g) for g in params["ft_in"].update(list(operands)).unpack())
@@ -304,7 +306,7 @@ def frames(source_info: Any) -> Iterator[tuple[str, Callable[[], tuple[int, str]
     if traceback is None:
         return
     codes, offsets = traceback.raw_frames()
-    for code, offset in zip(codes, offsets):
+    for code, offset in zip(codes, offsets, strict=True):
         yield code.co_filename, functools.partial(_line_and_function, code, offset)
 
 
@@ -362,7 +364,7 @@ def primitive_as_stablehlo(primitive: Any, params: dict[str, Any], avals: Sequen
     def apply(*args: Any) -> list[Any]:
         wrapped = [
             jax.random.wrap_key_data(x, impl=key_impl(a)) if is_key_aval(a) else x
-            for a, x in zip(avals, args)
+            for a, x in zip(avals, args, strict=True)
         ]
         results = primitive.bind(*wrapped, **primitive.get_bind_params(params))
         results = results if primitive.multiple_results else [results]

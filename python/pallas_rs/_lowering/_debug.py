@@ -25,12 +25,11 @@ def _debug_print(
     fmt: str,
     in_tree: Any,
     static_args: Any,
-    has_placeholders: bool = True,
     **_: Any,
 ) -> Any:
     ctx.kernel.has_side_effect = True
     positional, keywords = jax_internals.merge_callback_args(in_tree, args, static_args)
-    if not has_placeholders:
+    if all(field is None for _, field, _, _ in string.Formatter().parse(fmt)):
         # Pallas lets the values follow a text without placeholders.
         fmt = " ".join([_escape(fmt), *["{}"] * len(positional)])
     text, operands = positional_format(fmt, positional, keywords)
