@@ -181,7 +181,7 @@ def ping_pong(interpret, rounds=25):
             o_gmem[0] = jnp.int32(rounds)
 
     kernel = plgpu.kernel(
-        body, jax.ShapeDtypeStruct((1,), jnp.int32), num_threads=2, thread_name="wg",
+        body, out_type=jax.ShapeDtypeStruct((1,), jnp.int32), num_threads=2, thread_name="wg",
         scratch_types=[plgpu.Barrier(num_barriers=2)], interpret=interpret,
     )
     return jax.jit(lambda: kernel())
@@ -237,7 +237,7 @@ def deadlock():
         o_gmem[me] = me
 
     wrong = plgpu.kernel(
-        body, jax.ShapeDtypeStruct((2,), jnp.int32), num_threads=2, thread_name="wg",
+        body, out_type=jax.ShapeDtypeStruct((2,), jnp.int32), num_threads=2, thread_name="wg",
         scratch_types=[plgpu.Barrier(num_barriers=2)], interpret=pallas_rs.Params(),
     )
     with explained(pallas_rs.DeadlockError):

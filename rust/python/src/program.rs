@@ -21,5 +21,5 @@ pub(crate) fn assemble<'py>(
 pub(crate) fn disassemble(wire: &[u8]) -> PyResult<String> {
     let program =
         pallas_rs_ir::wire::decode(wire).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    Ok(format!("{program:#?}"))
+    Ok(program.to_string())
 }

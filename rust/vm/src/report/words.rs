@@ -133,7 +133,10 @@ fn out_of_bounds(access: Access, place: &Place) -> Words {
             words.hint("SMEM is no array of the device: every element of the window has to exist")
         }
         Access::Block => {
-            words.hint("every block has to begin inside its array; a ragged last one may")
+            words.hint(
+                "index maps return block indices, which are multiplied by the block size; element \
+                 offsets only where the dimension is squeezed or pl.Element",
+            )
         }
     }
 }
@@ -323,17 +326,17 @@ pub(super) fn who(who: &Who) -> String {
 pub(super) fn source(source: &Source) -> String {
     let mut text = format!("{}:{}", source.file, source.line);
     if !source.function.is_empty() {
-        text += &format!(" in {}", source.function);
+        text.extend([" in ", &source.function]);
     }
     if let Some(via) = &source.via {
-        text += &format!(" (through {via})");
+        text.extend([" (through ", via, ")"]);
     }
     text
 }
 
 pub(super) fn barrier_name(barrier: &BarrierName) -> String {
-    let index: String = barrier.index.iter().map(|i| format!("[{i}]")).collect();
-    format!("`{}{index}`", barrier.name)
+    let index: Vec<String> = barrier.index.iter().map(|i| format!("[{i}]")).collect();
+    format!("`{}{}`", barrier.name, index.concat())
 }
 
 fn extent(e: &Extent) -> String {
