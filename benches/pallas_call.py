@@ -15,10 +15,9 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pallas_rs
 from jax.experimental import pallas as pl
 from jax.experimental.pallas.ops.gpu import attention
-
-import pallas_rs
 
 
 def softmax():
@@ -34,7 +33,11 @@ def softmax():
 
     def make(interpret):
         return pl.pallas_call(
-            kernel, grid=(64,), in_specs=[block], out_specs=block, out_shape=x,
+            kernel,
+            grid=(64,),
+            in_specs=[block],
+            out_specs=block,
+            out_shape=x,
             interpret=interpret,
         )
 
@@ -52,7 +55,11 @@ def tiny_blocks():
 
     def make(interpret):
         return pl.pallas_call(
-            kernel, grid=(4096,), in_specs=[block, block], out_specs=block, out_shape=x,
+            kernel,
+            grid=(4096,),
+            in_specs=[block, block],
+            out_specs=block,
+            out_shape=x,
             interpret=interpret,
         )
 

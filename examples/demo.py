@@ -12,12 +12,11 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pallas_rs
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas.ops.gpu import attention as triton_attention
-
-import pallas_rs
 
 
 def heading(text):
@@ -49,8 +48,10 @@ def show_times(best):
 
 def close(got, want, tolerance):
     np.testing.assert_allclose(
-        np.asarray(got, np.float32), np.asarray(want, np.float32),
-        rtol=tolerance, atol=tolerance,
+        np.asarray(got, np.float32),
+        np.asarray(want, np.float32),
+        rtol=tolerance,
+        atol=tolerance,
     )
 
 
@@ -67,9 +68,13 @@ def softmax_rows(x, rows, interpret):
     """Softmax of the first `rows` rows, eight at a time; the others are left as they are."""
     block = pl.BlockSpec((8, x.shape[1]), lambda i: (i, 0))
     return pl.pallas_call(
-        softmax_kernel, grid=(pl.cdiv(rows, 8),), in_specs=[block], out_specs=block,
+        softmax_kernel,
+        grid=(pl.cdiv(rows, 8),),
+        in_specs=[block],
+        out_specs=block,
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
-        input_output_aliases={0: 0}, interpret=interpret,
+        input_output_aliases={0: 0},
+        interpret=interpret,
     )(x)
 
 
@@ -93,11 +98,16 @@ def dynamic_grid():
         close(run(x, rows), native(x, rows), 1e-5)
         print(f"  rows = {rows:3}: right")
     print(f"  {traces} trace for five bounds")
-    show_times(best_times({
-        "pallas-rs": run,
-        "jax, interpret=True": jax.jit(lambda x, n: softmax_rows(x, n, True)),
-        "jitted jnp": native,
-    }, (x, 512)))
+    show_times(
+        best_times(
+            {
+                "pallas-rs": run,
+                "jax, interpret=True": jax.jit(lambda x, n: softmax_rows(x, n, True)),
+                "jitted jnp": native,
+            },
+            (x, 512),
+        )
+    )
 
 
 # ── kernels that JAX ships ──────────────────────────────────────────────────────────────
@@ -112,17 +122,26 @@ def shipped_attention():
     sizes = triton_attention.BlockSizes(block_q=64, block_k=64)
 
     def run(interpret):
-        return jax.jit(lambda q, k, v: triton_attention.mha(
-            q, k, v, segment_ids=None, causal=True, block_sizes=sizes, interpret=interpret))
+        return jax.jit(
+            lambda q, k, v: triton_attention.mha(
+                q, k, v, segment_ids=None, causal=True, block_sizes=sizes, interpret=interpret
+            )
+        )
 
-    reference = jax.jit(
-        lambda q, k, v: triton_attention.mha_reference(q, k, v, None, causal=True))
+    reference = jax.jit(lambda q, k, v: triton_attention.mha_reference(q, k, v, None, causal=True))
     ours = run(pallas_rs.Params())
     close(ours(q, k, v), reference(q, k, v), 2e-2)
     print("  agrees with the reference")
-    show_times(best_times({
-        "pallas-rs": ours, "jax, interpret=True": run(True), "jitted jnp": reference,
-    }, (q, k, v)))
+    show_times(
+        best_times(
+            {
+                "pallas-rs": ours,
+                "jax, interpret=True": run(True),
+                "jitted jnp": reference,
+            },
+            (q, k, v),
+        )
+    )
 
 
 # ── a Hopper kernel: warpgroups, TMA, barriers, wgmma ───────────────────────────────────
@@ -134,8 +153,7 @@ def flash_attention():
 
     shape = (1, 256, 1, 64)
     q, k, v = (
-        jnp.asarray(np.random.default_rng(i).normal(size=shape), jnp.float16)
-        for i in range(3)
+        jnp.asarray(np.random.default_rng(i).normal(size=shape), jnp.float16) for i in range(3)
     )
     config = attention_mgpu.TuningConfig(block_q=64, block_kv=64, max_concurrent_steps=2)
 
@@ -181,8 +199,12 @@ def ping_pong(interpret, rounds=25):
             o_gmem[0] = jnp.int32(rounds)
 
     kernel = plgpu.kernel(
-        body, out_type=jax.ShapeDtypeStruct((1,), jnp.int32), num_threads=2, thread_name="wg",
-        scratch_types=[plgpu.Barrier(num_barriers=2)], interpret=interpret,
+        body,
+        out_type=jax.ShapeDtypeStruct((1,), jnp.int32),
+        num_threads=2,
+        thread_name="wg",
+        scratch_types=[plgpu.Barrier(num_barriers=2)],
+        interpret=interpret,
     )
     return jax.jit(lambda: kernel())
 
@@ -219,7 +241,10 @@ def wrong_index_map():
         o_ref[...] = x_ref[...]
 
     wrong = pl.pallas_call(
-        copy, grid=(8,), out_shape=x, interpret=pallas_rs.Params(),
+        copy,
+        grid=(8,),
+        out_shape=x,
+        interpret=pallas_rs.Params(),
         in_specs=[pl.BlockSpec((8, 128), lambda i: (i * 8, 0))],
         out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
     )
@@ -237,8 +262,12 @@ def deadlock():
         o_gmem[me] = me
 
     wrong = plgpu.kernel(
-        body, out_type=jax.ShapeDtypeStruct((2,), jnp.int32), num_threads=2, thread_name="wg",
-        scratch_types=[plgpu.Barrier(num_barriers=2)], interpret=pallas_rs.Params(),
+        body,
+        out_type=jax.ShapeDtypeStruct((2,), jnp.int32),
+        num_threads=2,
+        thread_name="wg",
+        scratch_types=[plgpu.Barrier(num_barriers=2)],
+        interpret=pallas_rs.Params(),
     )
     with explained(pallas_rs.DeadlockError):
         jax.block_until_ready(jax.jit(lambda: wrong())())

@@ -13,7 +13,10 @@ I32 = jnp.int32
 NEW_JAX = jax.__version_info__ >= (0, 11)
 
 
-def kernel_of(body, scratch, threads=2, out=jax.ShapeDtypeStruct((8,), I32)):
+OUT = jax.ShapeDtypeStruct((8,), I32)
+
+
+def kernel_of(body, scratch, threads=2, out=OUT):
     return plgpu.kernel(
         body,
         out_type=out,
@@ -210,7 +213,5 @@ def test_schedule_barrier_of_two_threads(run):
 
         o[w] = w
 
-    kernel = kernel_of(
-        body, [plgpu.Barrier(num_arrivals=2)], out=jax.ShapeDtypeStruct((2,), I32)
-    )
+    kernel = kernel_of(body, [plgpu.Barrier(num_arrivals=2)], out=jax.ShapeDtypeStruct((2,), I32))
     np.testing.assert_array_equal(run(kernel), [0, 1])

@@ -89,7 +89,7 @@ def test_scratch_may_be_a_dict(run, rand):
     kernel = plgpu.kernel(
         body,
         out_type=jax.ShapeDtypeStruct(x.shape, x.dtype),
-        scratch_types=dict(buffers=plgpu.SMEM((16, 8), jnp.float32), done=plgpu.Barrier()),
+        scratch_types={"buffers": plgpu.SMEM((16, 8), jnp.float32), "done": plgpu.Barrier()},
     )
     np.testing.assert_array_equal(run(kernel, x), x)
 
@@ -237,7 +237,7 @@ def test_vmap(run, rand, levels):
     call = kernel
     for _ in range(levels):
         call = jax.vmap(call, in_axes=(0, None))
-    x, y = rand((3, 2)[:levels] + (32,)), rand((8,), seed=1)
+    x, y = rand((*(3, 2)[:levels], 32)), rand((8,), seed=1)
     np.testing.assert_array_equal(run(call, x, y), x + jnp.tile(y, 4))
 
 

@@ -86,6 +86,4 @@ def test_a_hundred_seeds_agree(run, rand, schedule, completion):
 def test_the_number_of_workers_changes_nothing(run, rand, workers):
     a, b = rand((128, 384), F16, 1), rand((384, 64), F16, 2)
     kernel = producer_and_consumers()
-    np.testing.assert_array_equal(
-        run(kernel, a, b, num_workers=workers), run(kernel, a, b)
-    )
+    np.testing.assert_array_equal(run(kernel, a, b, num_workers=workers), run(kernel, a, b))

@@ -16,9 +16,7 @@ COMPLETION = ["late", "eager", "random"]
 
 
 def kernel_of(body, out, scratch, **kw):
-    return plgpu.kernel(
-        body, out_type=jax.ShapeDtypeStruct(*out), scratch_types=scratch, **kw
-    )
+    return plgpu.kernel(body, out_type=jax.ShapeDtypeStruct(*out), scratch_types=scratch, **kw)
 
 
 @pytest.mark.parametrize("completion", COMPLETION)
@@ -84,9 +82,7 @@ def test_a_load_past_the_edge_reads_zeros(run, rand, start):
             plgpu.barrier_wait(done)
             o[...] = s[...]
 
-        return kernel_of(
-            body, ((8, 16), F32), [plgpu.SMEM((8, 16), F32), plgpu.Barrier()]
-        )(x)
+        return kernel_of(body, ((8, 16), F32), [plgpu.SMEM((8, 16), F32), plgpu.Barrier()])(x)
 
     x = rand((64, 16))
     rows = start + np.arange(8)
@@ -130,9 +126,7 @@ def test_a_view_that_leaves_its_array_may_come_back(run, rand):
             plgpu.barrier_wait(done)
             o[...] = s[...]
 
-        return kernel_of(
-            body, ((8, 16), F32), [plgpu.SMEM((8, 16), F32), plgpu.Barrier()]
-        )(x)
+        return kernel_of(body, ((8, 16), F32), [plgpu.SMEM((8, 16), F32), plgpu.Barrier()])(x)
 
     x = rand((64, 16))
     np.testing.assert_array_equal(run(call, x, jnp.int32(48)), x[56:])
@@ -167,9 +161,7 @@ def test_a_predicated_store(run, rand):
         plgpu.wait_smem_to_gmem(0)
 
     x = rand((4, 16))
-    kernel = kernel_of(
-        body, ((4, 16), F32), [plgpu.SMEM((16,), F32)], grid=(4,), grid_names=("i",)
-    )
+    kernel = kernel_of(body, ((4, 16), F32), [plgpu.SMEM((16,), F32)], grid=(4,), grid_names=("i",))
     np.testing.assert_array_equal(run(kernel, x), np.where(np.arange(4)[:, None] < 2, x, 0))
 
 
@@ -253,9 +245,7 @@ def test_groups_of_stores(run, rand, completion):
             plgpu.commit_smem()
             for half in range(2):
                 part = pl.ds(half * 8, 8)
-                plgpu.copy_smem_to_gmem(
-                    s.at[i % 2, part], o.at[i, part], commit_group=False
-                )
+                plgpu.copy_smem_to_gmem(s.at[i % 2, part], o.at[i, part], commit_group=False)
             plgpu.commit_smem_to_gmem_group()
         plgpu.wait_smem_to_gmem(0)
 

@@ -106,9 +106,7 @@ def test_float32_operands_are_rounded_to_tf32(run):
 
 def test_left_operand_in_registers(run, rand):
     a, b = rand((64, 64), F16, 1), rand((64, 64), F16, 2)
-    kernel = matmul_kernel(
-        a, b, lambda acc, a_s, b_s: plgpu.wgmma(acc, a_s[...] * 2, b_s)
-    )
+    kernel = matmul_kernel(a, b, lambda acc, a_s, b_s: plgpu.wgmma(acc, a_s[...] * 2, b_s))
     np.testing.assert_allclose(run(kernel, a, b), 2 * product(a, b), atol=1e-4)
 
 
@@ -240,9 +238,7 @@ def test_each_thread_has_its_own_accumulator(run, rand):
 
 
 @pytest.mark.skipif(not hasattr(plgpu, "mma"), reason="this JAX has no mma")
-@pytest.mark.parametrize(
-    ("dtype", "acc_dtype"), [(F16, F32), (jnp.bfloat16, F32), (I8, I32)]
-)
+@pytest.mark.parametrize(("dtype", "acc_dtype"), [(F16, F32), (jnp.bfloat16, F32), (I8, I32)])
 def test_synchronous_mma(run, rand, dtype, acc_dtype):
     def body(a, b, c, o):
         o[...] = plgpu.mma(c[...], a[...], b[...])

@@ -7,10 +7,8 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental.pallas.ops.gpu import attention_mgpu as attention
 
-CONFIG = functools.partial(
-    attention.TuningConfig, block_q=64, block_kv=64, max_concurrent_steps=2
-)
-BACKWARD = dict(block_q_dkv=64, block_kv_dkv=64, block_q_dq=64, block_kv_dq=64)
+CONFIG = functools.partial(attention.TuningConfig, block_q=64, block_kv=64, max_concurrent_steps=2)
+BACKWARD = {"block_q_dkv": 64, "block_kv_dkv": 64, "block_q_dq": 64, "block_kv_dq": 64}
 
 
 def reference(q, k, v, causal=False):
@@ -83,9 +81,7 @@ def test_completion(h100, rand, close, completion):
     close(got, reference(*args)[0])
 
 
-@pytest.mark.parametrize(
-    "shape", [(1, 128, 128, 1, 1, 64), (2, 128, 256, 2, 1, 64)]
-)
+@pytest.mark.parametrize("shape", [(1, 128, 128, 1, 1, 64), (2, 128, 256, 2, 1, 64)])
 def test_backward(h100, rand, close, shape):
     args = arguments(rand, *shape)
     cotangent = rand(args[0].shape, jnp.float16, 4)

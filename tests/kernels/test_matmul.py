@@ -11,7 +11,7 @@ from jax.experimental.pallas.ops.gpu import hopper_mixed_type_matmul_mgpu as mix
 
 
 def config_of(module, **kw):
-    kw = dict(tile_m=64, tile_n=64, tile_k=64, max_concurrent_steps=2) | kw
+    kw = {"tile_m": 64, "tile_n": 64, "tile_k": 64, "max_concurrent_steps": 2} | kw
     return module.TuningConfig(**kw)
 
 
@@ -35,10 +35,10 @@ def test_matmul(h100, rand, close, shape, dtype):
 @pytest.mark.parametrize(
     "options",
     [
-        dict(wg_dimension=hopper.MatmulDimension.M),
-        dict(grid_minor_dim=hopper.MatmulDimension.M, grid_tile_width=2),
-        dict(tile_m=128, tile_n=128, max_concurrent_steps=3),
-        dict(tile_m=128, epi_tile_m=None, epi_tile_n=None),
+        {"wg_dimension": hopper.MatmulDimension.M},
+        {"grid_minor_dim": hopper.MatmulDimension.M, "grid_tile_width": 2},
+        {"tile_m": 128, "tile_n": 128, "max_concurrent_steps": 3},
+        {"tile_m": 128, "epi_tile_m": None, "epi_tile_n": None},
     ],
 )
 def test_matmul_configurations(h100, rand, close, options):

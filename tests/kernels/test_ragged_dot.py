@@ -7,7 +7,7 @@ import pytest
 from jax.experimental.pallas.ops.gpu import ragged_dot_mgpu as ragged
 from jax.experimental.pallas.ops.gpu import transposed_ragged_dot_mgpu as transposed
 
-OPTIONS = dict(block_m=64, block_n=64, block_k=64, grid_block_n=1)
+OPTIONS = {"block_m": 64, "block_n": 64, "block_k": 64, "grid_block_n": 1}
 GROUPS = [(256,), (64, 128, 64), (100, 0, 156), (0, 1, 255), (37, 91, 100, 28)]
 
 
@@ -20,7 +20,7 @@ def spans(groups):
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("transpose", [False, True])
 def test_ragged_dot(h100, rand, close, groups, transpose, dtype):
-    m, k, n = sum(groups), 128, 128
+    m, k, n = sum(groups), 320, 128
     lhs = rand((m, k), dtype, 1)
     rhs = rand((len(groups), k, n), dtype, 2)
     given = jnp.swapaxes(rhs, 1, 2) if transpose else rhs
@@ -71,9 +71,7 @@ def test_completion(h100, rand, close, completion):
     lhs, rhs = rand((256, 64), seed=1), rand((3, 64, 64), seed=2)
 
     def call(lhs, rhs, sizes):
-        return ragged.ragged_dot(
-            lhs, rhs, group_sizes=sizes, max_concurrent_steps=2, **OPTIONS
-        )
+        return ragged.ragged_dot(lhs, rhs, group_sizes=sizes, max_concurrent_steps=2, **OPTIONS)
 
     with h100(async_completion=completion, schedule="random", seeds=5):
         got = jax.jit(call)(lhs, rhs, jnp.asarray(groups, jnp.int32))

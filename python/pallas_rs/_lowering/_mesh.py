@@ -76,7 +76,7 @@ def _axis_index(ctx: RuleContext, *, axis_name: Any) -> Val:
     return value
 
 
-# ---- the user's names of GMEM arguments -----------------------------------------------------------
+# ---- the user's names of GMEM arguments ------------------------------------------------------
 
 
 def argument_names(jaxpr: Any, origins: Sequence[str]) -> list[str]:

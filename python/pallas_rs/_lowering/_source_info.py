@@ -76,4 +76,3 @@ def _is_starred(name: str) -> bool:
 def kernel_name(name: str | None, debug_info: Any) -> str:
     """The name given to the call, else the kernel function's."""
     return name or span_of_function(debug_info).function or "kernel"
-

@@ -10,6 +10,8 @@ import pathlib
 
 os.environ["JAX_ENABLE_X64"] = "1"
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -79,7 +81,7 @@ def formats():
     f16 = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
     bf16 = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
     random = np.array([z & 0xFFFFFFFF for z in split_mix(1, 1 << 18)], np.uint32).view(np.float32)
-    for name in EIGHT_BITS + ["float16", "bfloat16"]:
+    for name in [*EIGHT_BITS, "float16", "bfloat16"]:
         row = out[name] = {}
         count = 1 << (16 if "16" in name else 8)
         codes = np.arange(count).astype(np.uint16 if count > 256 else np.uint8)
@@ -170,10 +172,8 @@ def ops():
             for n in names]  # fmt: skip
 
     def attempt(make):
-        try:
+        with contextlib.suppress(TypeError, ValueError, NotImplementedError):
             rows.append(make())
-        except (TypeError, ValueError, NotImplementedError):
-            pass
 
     for name in ["bool", *INTS, *FLOATS]:
         x = jnp.asarray(values(name))

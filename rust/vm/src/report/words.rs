@@ -132,12 +132,10 @@ fn out_of_bounds(access: Access, place: &Place) -> Words {
         Access::CopyInSmem | Access::TensorCore => {
             words.hint("SMEM is no array of the device: every element of the window has to exist")
         }
-        Access::Block => {
-            words.hint(
-                "index maps return block indices, which are multiplied by the block size; element \
+        Access::Block => words.hint(
+            "index maps return block indices, which are multiplied by the block size; element \
                  offsets only where the dimension is squeezed or pl.Element",
-            )
-        }
+        ),
     }
 }
 
