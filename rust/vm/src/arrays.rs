@@ -1,5 +1,5 @@
 //! The arrays of a call: operands and results of the custom call as arguments of the kernel.
-#![allow(unsafe_code, reason = "unpacked copies are handed to the machine as GMEM")]
+#![allow(unsafe_code, reason = "copies of arrays are handed to the machine as GMEM")]
 
 use crate::GlobalBuffer;
 use crate::memory::{Contents, Gmem, fill};
@@ -15,8 +15,9 @@ pub(crate) struct Arrays<'a> {
     program: &'a Program,
     operands: &'a [GlobalBuffer<'a>],
     results: &'a [GlobalBuffer<'a>],
-    /// By argument: its elements where XLA stores them packed.
-    unpacked: Vec<Option<Vec<u8>>>,
+    /// By argument: its elements where XLA stores them packed, or where the kernel writes to what is
+    /// not its own.
+    copies: Vec<Option<Vec<u8>>>,
     /// By argument: what an aliased one held when the call came in, if there are several runs.
     saved: Vec<Option<Vec<u8>>>,
     contents: Contents,
@@ -30,6 +31,7 @@ impl<'a> Arrays<'a> {
     /// When they are not what the program was made for.
     pub(crate) fn new(
         program: &'a Program,
+        written: &[bool],
         operands: &'a [GlobalBuffer<'a>],
         results: &'a [GlobalBuffer<'a>],
         repeated: bool,
@@ -40,7 +42,7 @@ impl<'a> Arrays<'a> {
             program,
             operands,
             results,
-            unpacked: vec![None; args],
+            copies: vec![None; args],
             saved: vec![None; args],
             contents,
         };
@@ -52,8 +54,9 @@ impl<'a> Arrays<'a> {
                 let message = format!("the call has no array for argument `{}`", arg.name);
                 return Err(TrapKind::Internal { message }.into());
             }
-            if arg.dtype.is_sub_byte() {
-                arrays.unpacked[i] = Some(vec![0; elements]);
+            let borrowed = written[i] && matches!(arg.binding, Binding::Operand(_));
+            if arg.dtype.is_sub_byte() || borrowed {
+                arrays.copies[i] = Some(vec![0; elements * arg.dtype.size()]);
             }
             if let (Binding::Aliased { .. }, true, Some(buffer)) = (arg.binding, repeated, buffer) {
                 let mut saved = vec![0; bytes];
@@ -88,7 +91,7 @@ impl<'a> Arrays<'a> {
                 }
             }
             let unwritten = matches!(arg.binding, Binding::Result(_));
-            let Some(elements) = &mut self.unpacked[i] else {
+            let Some(elements) = &mut self.copies[i] else {
                 if unwritten {
                     fill_buffer(buffer, arg.dtype, self.contents);
                 }
@@ -97,10 +100,12 @@ impl<'a> Arrays<'a> {
             };
             if unwritten {
                 fill(arg.dtype, self.contents, elements);
-            } else {
+            } else if arg.dtype.is_sub_byte() {
                 let mut packed = vec![0; buffer.len()];
                 buffer.read(&mut packed);
                 unpack(arg.dtype, &packed, elements);
+            } else {
+                buffer.read(elements);
             }
             // SAFETY: the elements live and stay where they are until `self` is dropped, which is
             // after the run, and nobody else touches them meanwhile.
@@ -120,7 +125,7 @@ impl<'a> Arrays<'a> {
     pub(crate) fn end(&self) {
         for (i, arg) in self.program.args.iter().enumerate() {
             if let (Some(elements), false) =
-                (&self.unpacked[i], matches!(arg.binding, Binding::Operand(_)))
+                (&self.copies[i], matches!(arg.binding, Binding::Operand(_)))
             {
                 let buffer = self.buffer(i).expect("checked before");
                 let mut packed = vec![0; buffer.len()];

@@ -4,6 +4,7 @@ use crate::arrays::Arrays;
 use crate::code::Code;
 use crate::grid::Grid;
 use crate::host::Host;
+use crate::in_order;
 use crate::launch;
 use crate::machine::{Call, Worker};
 use crate::memory::Pool;
@@ -33,7 +34,7 @@ pub(crate) fn run(
     let program = &*code.program;
     let options = &program.options;
     let prepared = Grid::new(program, operands).and_then(|grid| {
-        let arrays = Arrays::new(program, operands, results, options.seeds > 1)?;
+        let arrays = Arrays::new(program, &code.written, operands, results, options.seeds > 1)?;
         Ok(Runs {
             executable,
             code,
@@ -101,7 +102,11 @@ impl Rerun for Runs<'_> {
             max_rounds: options.max_steps.unwrap_or(MAX_ROUNDS),
         };
         if !options.detect_races {
-            let (done, NoObserver) = self.go(&call, schedule, NoObserver);
+            let done = if self.alone() {
+                in_order::run(self.executable, &call, &self.grid, schedule, &mut self.stats)
+            } else {
+                self.go(&call, schedule, NoObserver).0
+            };
             self.arrays.end();
             return done;
         }
@@ -123,6 +128,13 @@ impl Rerun for Runs<'_> {
 }
 
 impl Runs<'_> {
+    /// Whether points run one after another, each by a single thread.
+    fn alone(&self) -> bool {
+        let program = &self.code.program;
+        let blocks: usize = program.cluster.iter().product();
+        program.in_order && program.num_threads == 1 && blocks == 1
+    }
+
     /// One run, watched.
     fn go<O: Observer>(
         &mut self,
@@ -130,12 +142,11 @@ impl Runs<'_> {
         schedule: &Schedule,
         observer: O,
     ) -> (Result<(), Box<Trap>>, O) {
-        let program = &self.code.program;
         let mut worker = Worker::new(self.executable.take_pool(), observer);
-        let single = program.num_threads == 1 && program.cluster.iter().product::<usize>() == 1;
-        let done = if program.in_order && single {
-            let points = (0, self.grid.points);
-            launch::run_in_order(call, &mut worker, &self.grid, schedule, points)
+        let done = if self.alone() {
+            let points = 0..self.grid.points;
+            launch::run_in_order(call, &mut worker, &self.grid, schedule, points, |_| {})
+                .map_err(|(_, trap)| trap)
         } else {
             match schedule.scheduler() {
                 Ok(mut scheduler) => {
@@ -153,11 +164,13 @@ impl Runs<'_> {
 }
 
 impl Executable {
-    fn take_pool(&self) -> Pool {
+    /// Buffers for one worker.
+    pub(crate) fn take_pool(&self) -> Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    fn give_pool(&self, pool: Pool) {
+    /// Takes back the buffers of a worker whose run has ended well.
+    pub(crate) fn give_pool(&self, pool: Pool) {
         debug_assert_eq!(pool.in_use(), 0, "a run leaves no tile behind");
         if pool.total() <= IDLE_BYTES && pool.in_use() == 0 {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pool);

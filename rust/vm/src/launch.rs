@@ -5,7 +5,7 @@ use crate::exec::run::PATIENCE;
 use crate::frame::{Frame, Tile};
 use crate::grid::{Grid, Point};
 use crate::machine::{Block, Call, Cluster, Ctx, Result, Thread, Worker};
-use crate::memory::{Base, Pool, RefVal, fill};
+use crate::memory::{Base, Pool, RefVal};
 use crate::observer::Observer;
 use crate::scheduler::{Crew, Schedule, Scheduler, Slot, Turn, drive};
 use crate::stats::Stats;
@@ -24,6 +24,7 @@ impl<O: Observer> Worker<O> {
             observer,
             matmul: pallas_rs_core::MatmulScratch::default(),
             patience: PATIENCE,
+            asked: 0,
         }
     }
 }
@@ -205,44 +206,62 @@ fn deadlock<'r, O: Observer>(
     TrapKind::Deadlock(Deadlock { rows, clusters_finished }).into()
 }
 
-/// Runs points `first..end` one after another, each by one thread that nobody waits for: a
-/// `pl.pallas_call`.
+/// Runs points in ascending order, each by one thread that nobody waits for: a `pl.pallas_call`.
+/// `proceed` is asked before each point.
 ///
 /// # Errors
-/// What stopped the first point that did not finish.
+/// What stopped the first point that did not finish, and which one that was.
 pub(crate) fn run_in_order<O: Observer>(
     call: &Call<'_>,
     worker: &mut Worker<O>,
     grid: &Grid,
     schedule: &Schedule,
-    (first, end): (u64, u64),
-) -> Result<()> {
-    if first == end {
+    points: impl IntoIterator<Item = u64>,
+    mut after: impl FnMut(&Frame),
+) -> std::result::Result<(), (u64, Box<Trap>)> {
+    let mut points = points.into_iter().peekable();
+    if points.peek().is_none() {
         return Ok(());
     }
     let mut resident = Resident::new(call, &mut worker.pool);
-    resident.cluster.point = grid.point(first);
-    for index in first..end {
-        resident.start(worker, schedule, index);
-        loop {
-            let Resident { cluster, threads, .. } = &mut resident;
-            match (Ctx { call, worker, cluster, thread: &mut threads[0] }).run(None)? {
-                Turn::Ended => break,
-                Turn::Yielded => {}
-                Turn::Blocked { .. } => {
-                    if !resident.complete(call, worker)? {
-                        let only = std::iter::once(&mut resident);
-                        return Err(deadlock(call, worker, only, index));
-                    }
-                }
-            }
+    let mut next = u64::MAX;
+    for index in points {
+        if index == next {
+            grid.advance(&mut resident.cluster.point);
+        } else {
+            resident.cluster.point = grid.point(index);
         }
+        next = index + 1;
+        resident.start(worker, schedule, index);
+        run_point(call, worker, &mut resident).map_err(|trap| (index, trap))?;
+        after(&resident.threads[0].frame);
         resident.finish(worker);
         worker.patience -= 64;
-        grid.advance(&mut resident.cluster.point);
     }
     release(resident, &mut worker.pool);
     Ok(())
+}
+
+/// Runs a cluster of one thread to its end.
+fn run_point<O: Observer>(
+    call: &Call<'_>,
+    worker: &mut Worker<O>,
+    resident: &mut Resident,
+) -> Result<()> {
+    loop {
+        let Resident { cluster, threads, .. } = &mut *resident;
+        match (Ctx { call, worker, cluster, thread: &mut threads[0] }).run(None)? {
+            Turn::Ended => return Ok(()),
+            Turn::Yielded => {}
+            Turn::Blocked { .. } => {
+                if !resident.complete(call, worker)? {
+                    let finished = resident.cluster.index;
+                    let only = std::iter::once(resident);
+                    return Err(deadlock(call, worker, only, finished));
+                }
+            }
+        }
+    }
 }
 
 fn release(resident: Resident, pool: &mut Pool) {

@@ -8,6 +8,8 @@ mod frame;
 pub mod gmem;
 mod grid;
 pub mod host;
+mod in_order;
+mod independence;
 mod launch;
 mod machine;
 mod memory;
@@ -19,6 +21,7 @@ pub mod stats;
 mod sync;
 pub mod trap;
 mod units;
+mod workers;
 
 pub use gmem::GlobalBuffer;
 pub use host::{Host, HostArray, HostError, NoHost};

@@ -24,6 +24,7 @@ pub(crate) enum Flow {
 }
 
 /// What a run has that does not change while it lasts.
+#[derive(Clone)]
 pub(crate) struct Call<'a> {
     /// The kernel.
     pub(crate) code: &'a Code,
@@ -47,8 +48,10 @@ pub(crate) struct Worker<O> {
     pub(crate) stats: Stats,
     pub(crate) observer: O,
     pub(crate) matmul: MatmulScratch,
-    /// Instructions until the host is asked whether to stop.
+    /// Work until the host is asked whether to stop, in units of about a nanosecond.
     pub(crate) patience: i64,
+    /// How often it was asked.
+    pub(crate) asked: i64,
 }
 
 /// Clusters are the unit of launching; blocks of one cluster reach each other's memory.
@@ -96,7 +99,7 @@ pub(crate) struct SharedScope {
     /// Threads that have not left it, counting those that have not entered it yet.
     pub(crate) users: u32,
     /// Its allocations.
-    pub(crate) refs: SmallVec<[RefVal; 4]>,
+    pub(crate) refs: Vec<RefVal>,
 }
 
 /// One thread (warpgroup): registers and a program counter.
@@ -114,6 +117,8 @@ pub(crate) struct Thread {
     pub(crate) scopes_entered: u32,
     /// Scopes it is in, innermost last.
     pub(crate) scopes: Vec<ActiveScope>,
+    /// Storage of scopes it has left, to be used again.
+    pub(crate) spare: Vec<Vec<RefVal>>,
     /// Rounds of loops without a known end.
     pub(crate) rounds: u64,
     /// Copies and products it has in flight.
@@ -126,7 +131,7 @@ pub(crate) struct ActiveScope {
     /// k of a collective scope.
     pub(crate) ordinal: Option<u32>,
     /// Its allocations.
-    pub(crate) refs: SmallVec<[RefVal; 4]>,
+    pub(crate) refs: Vec<RefVal>,
 }
 
 /// What an instruction can reach.

@@ -100,7 +100,9 @@ impl<'p> Walk<'p> {
                 _ if i == 0 => &region.params,
                 _ => &[],
             };
-            kept.iter().for_each(|&v| drop(inside.insert(v)));
+            for &value in kept {
+                inside.insert(value);
+            }
             node.regions.push(self.body(region, &mut inside));
         }
     }
@@ -122,13 +124,17 @@ impl<'p> Walk<'p> {
 
 /// Appends the values that a region reads from the code around it.
 fn free_values(region: &Region, inner: &mut Set, out: &mut Vec<Value>) {
-    region.params.iter().for_each(|&v| drop(inner.insert(v)));
+    for &param in &region.params {
+        inner.insert(param);
+    }
     for inst in &region.insts {
         out.extend(inst.operands.iter().filter(|&&v| !inner.contains(v)));
         for nested in &inst.regions {
             free_values(nested, inner, out);
         }
-        inst.results.iter().for_each(|&v| drop(inner.insert(v)));
+        for &result in &inst.results {
+            inner.insert(result);
+        }
     }
     out.extend(region.yields.iter().filter(|&&v| !inner.contains(v)));
 }

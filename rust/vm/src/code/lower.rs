@@ -11,10 +11,20 @@ use std::sync::Arc;
 
 /// Flattens a verified program.
 pub(super) fn lower(program: Arc<Program>) -> Code {
+    lower_into(program, Registers::default()).0
+}
+
+/// As [`lower`], with a register of its own for every value, by value.
+pub(super) fn lower_keeping(program: Arc<Program>) -> (Code, Vec<Reg>) {
+    let (code, places) = lower_into(program, Registers::kept());
+    (code, places.iter().map(|place| place.map_or(0, |place| place.reg)).collect())
+}
+
+fn lower_into(program: Arc<Program>, regs: Registers) -> (Code, Vec<Option<Place>>) {
     let body = liveness::analyse(&program);
     let mut lower = Lower {
         program: &program,
-        regs: Registers::default(),
+        regs,
         places: vec![None; program.values.len()],
         constant: vec![false; program.values.len()],
         dead: vec![false; program.values.len()],
@@ -28,11 +38,11 @@ pub(super) fn lower(program: Arc<Program>) -> Code {
     lower.arguments();
     lower.body(&body);
     lower.emit(Inst::End);
-    let (regs, mut code) = (lower.regs, lower.code);
+    let Lower { regs, mut code, places, .. } = lower;
     code.scalars = regs.count(File::Scalar);
     code.tiles = regs.count(File::Tile);
     code.refs = regs.count(File::Ref);
-    code
+    (code, places)
 }
 
 /// A register a value should be in, because it is moved there in the end.

@@ -5,8 +5,10 @@ mod liveness;
 mod lower;
 mod registers;
 mod select;
+mod windows;
 
 pub(crate) use inst::{Inst, Reg};
+pub(crate) use windows::Windows;
 
 use pallas_rs_core::DType;
 use pallas_rs_ir::{Alloc, Op, Program, RefType, Shape, SpanId};
@@ -108,6 +110,10 @@ pub(crate) struct Code {
     pub(crate) tables: Vec<Box<[u32]>>,
     pub(crate) initial: Vec<Initial>,
     pub(crate) by_value: Vec<ByValue>,
+    /// By argument: whether the program writes to it.
+    pub(crate) written: Vec<bool>,
+    /// What decides which points of the grid may run at the same time.
+    pub(crate) windows: Option<Box<Windows>>,
     /// Sizes of the register files.
     pub(crate) scalars: usize,
     pub(crate) tiles: usize,
@@ -117,7 +123,9 @@ pub(crate) struct Code {
 impl Code {
     /// Flattens a verified program.
     pub(crate) fn new(program: Arc<Program>) -> Code {
-        lower::lower(program)
+        let written = windows::written(&program);
+        let windows = windows::windows(&program, &written).map(Box::new);
+        Code { written, windows, ..lower::lower(program) }
     }
 
     fn empty(program: Arc<Program>) -> Code {
@@ -133,6 +141,8 @@ impl Code {
             tables: Vec::new(),
             initial: Vec::new(),
             by_value: Vec::new(),
+            written: Vec::new(),
+            windows: None,
             scalars: 0,
             tiles: 0,
             refs: 0,

@@ -32,6 +32,8 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registers {
     files: [Entries; 3],
+    /// No register is used for a second value.
+    keep: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,6 +51,11 @@ impl Registers {
     /// Number of registers of a file.
     pub(crate) fn count(&self, file: File) -> usize {
         self.files[file as usize].pins.len()
+    }
+
+    /// Registers that keep their value to the end.
+    pub(crate) fn kept() -> Registers {
+        Registers { keep: true, ..Registers::default() }
     }
 
     /// A free register.
@@ -74,7 +81,7 @@ impl Registers {
 
     /// The value in a register has died.
     pub(crate) fn give_back(&mut self, place: Place) {
-        if !self.is_pinned(place) {
+        if !self.keep && !self.is_pinned(place) {
             self.file(place.file).free.push(place.reg);
         }
     }

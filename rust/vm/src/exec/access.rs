@@ -150,27 +150,33 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// Reads a view into dense bytes; elements that do not exist become `missing`. No check, no
     /// observation.
+    #[inline]
     pub(crate) fn read(&self, view: &RefVal, dtype: DType, missing: Contents, tile: &mut [u8]) {
-        match view.bounds() {
-            Some((_, end)) => {
-                memory::read_view(
-                    self.source(view.base, dtype.size(), end),
-                    view,
-                    dtype,
-                    missing,
-                    tile,
-                );
-            }
-            None => memory::fill(dtype, missing, tile),
-        }
+        let source = match self.storage(view.base) {
+            None => self.whole_argument(view.base),
+            Some(tile) => self.worker.pool.whole(tile).into(),
+        };
+        memory::read_view(source, view, dtype, missing, tile);
     }
 
     /// Writes dense bytes to a view; elements that do not exist are dropped. No check, no
     /// observation.
+    #[inline]
     pub(crate) fn write(&mut self, view: &RefVal, dtype: DType, tile: &[u8]) {
-        if let Some((_, end)) = view.bounds() {
-            let elem = dtype.size();
-            memory::write_view(self.target(view.base, elem, end), view, elem, tile);
+        let target = match (view.base, self.storage(view.base)) {
+            (Base::Global(arg), _) => self.call.gmem.target(arg),
+            (_, Some(tile)) => self.worker.pool.whole_mut(tile).into(),
+            (_, None) => unreachable!("a ref does not outlive its scope"),
+        };
+        memory::write_view(target, view, dtype.size(), tile);
+    }
+
+    fn whole_argument(&self, base: Base) -> Source<'_> {
+        match base {
+            Base::Global(arg) => self.call.gmem.source(arg),
+            Base::Block { .. } | Base::Barrier { .. } | Base::Thread(_) => {
+                unreachable!("a ref does not outlive its scope")
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::code::Operand;
 use crate::frame::Tile;
 use crate::machine::{Ctx, Flow, Result};
-use crate::memory::RefVal;
+use crate::memory::{self, Base, RefVal};
 use crate::observer::{AccessKind, Observer, Proxy};
 use crate::trap::Access;
 use crate::units::rmw;
@@ -32,8 +32,16 @@ impl<O: Observer> Ctx<'_, O> {
     /// Writes a value to a view that was checked.
     fn write_value(&mut self, target: Operand, x: Operand, kind: AccessKind) -> Result<()> {
         let dtype = self.element_type(target);
-        let view = self.view(target).clone();
-        self.observe(&view, dtype.size(), kind, Proxy::Generic)?;
+        if O::WATCHES {
+            let view = self.view(target).clone();
+            self.observe(&view, dtype.size(), kind, Proxy::Generic)?;
+        }
+        let view = self.view(target);
+        if let (Base::Global(arg), core::Operand::Slice(bytes)) = (view.base, self.elements(x)) {
+            memory::write_view(self.call.gmem.target(arg), view, dtype.size(), bytes);
+            return Ok(());
+        }
+        let view = view.clone();
         if let (Operand::Tile { .. }, Some(bits)) = (x, self.splat(x)) {
             self.write_splat(&view, dtype, bits);
         } else {
@@ -46,9 +54,9 @@ impl<O: Observer> Ctx<'_, O> {
     fn write_splat(&mut self, view: &RefVal, dtype: DType, bits: u64) {
         let Some((_, end)) = view.bounds() else { return };
         let elem = dtype.size();
-        if view.is_dense() {
+        if let Some(len) = view.dense_len() {
             let mut target = self.target(view.base, elem, end);
-            return target.fill(elem, bits, view.offset, view.len());
+            return target.fill(elem, bits, view.offset, len);
         }
         let bytes = view.len() as usize * elem;
         let (id, mut buffer) = self.new_tile(bytes);
@@ -119,7 +127,7 @@ impl<O: Observer> Ctx<'_, O> {
         let out = buffer.bytes_mut(bytes);
         match other {
             Some(other) => self.write_out(other, out),
-            None => crate::memory::fill(dtype, self.call.unwritten, out),
+            None => memory::fill(dtype, self.call.unwritten, out),
         }
         let lanes = self.elements(mask);
         choose(lanes, size, loaded.bytes(bytes), out);
@@ -216,7 +224,7 @@ impl<O: Observer> Ctx<'_, O> {
         mask: Option<Operand>,
         dtype: DType,
         result: Option<Operand>,
-        change: impl FnOnce(&mut crate::memory::Pool, &mut [u8], &[u8], core::Operand<'_>, usize),
+        change: impl FnOnce(&mut memory::Pool, &mut [u8], &[u8], core::Operand<'_>, usize),
     ) {
         let size = dtype.size();
         let (tile, bytes) = self.read_new(target, dtype);
@@ -253,8 +261,7 @@ impl<O: Observer> Ctx<'_, O> {
         }
         let mut outside = false;
         for_each_index(view, |i, index| {
-            outside |=
-                lane(self.elements(mask), i) && crate::memory::element(view, index).is_none();
+            outside |= lane(self.elements(mask), i) && memory::element(view, index).is_none();
         });
         if outside { Err(self.out_of_bounds(view, access)) } else { Ok(()) }
     }
@@ -274,7 +281,7 @@ impl<O: Observer> Ctx<'_, O> {
         let mut selected = Vec::new();
         for_each_index(&view, |i, index| {
             if lane(self.elements(mask), i) {
-                selected.extend(crate::memory::element(&view, index));
+                selected.extend(memory::element(&view, index));
             }
         });
         if selected.len() as i64 == view.len() {

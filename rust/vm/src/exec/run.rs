@@ -23,7 +23,10 @@ impl<O: Observer> Ctx<'_, O> {
     /// # Errors
     /// What stopped it, with its place.
     pub(crate) fn run(&mut self, scheduler: Option<&mut dyn Scheduler>) -> Result<Turn> {
-        let turn = self.steps(scheduler);
+        // Apart from `self` while only scalars are computed with, so that they stay in reach.
+        let mut scalars = std::mem::take(&mut self.thread.frame.scalars);
+        let turn = self.steps(&mut scalars, scheduler);
+        self.thread.frame.scalars = scalars;
         turn.map_err(|mut trap| {
             let span = self.call.code.span(self.thread.pc);
             trap.locate(span, || self.who());
@@ -32,7 +35,11 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     #[allow(clippy::too_many_lines, reason = "one arm per instruction")]
-    fn steps(&mut self, mut scheduler: Option<&mut dyn Scheduler>) -> Result<Turn> {
+    fn steps(
+        &mut self,
+        scalars: &mut Vec<u64>,
+        mut scheduler: Option<&mut dyn Scheduler>,
+    ) -> Result<Turn> {
         let code = self.call.code;
         let insts = &code.insts[..];
         let mut pc = self.thread.pc as usize;
@@ -40,7 +47,7 @@ impl<O: Observer> Ctx<'_, O> {
         let mut executed = 0;
         macro_rules! scalars {
             ($reg:expr) => {
-                self.thread.frame.scalars[$reg as usize]
+                scalars[$reg as usize]
             };
         }
         macro_rules! int32 {
@@ -224,7 +231,10 @@ impl<O: Observer> Ctx<'_, O> {
                 Inst::Op { record } => {
                     let record = &code.records[record as usize];
                     self.thread.pc = pc as u32;
-                    if self.op(record)? == Flow::Block {
+                    std::mem::swap(&mut self.thread.frame.scalars, scalars);
+                    let flow = self.op(record);
+                    std::mem::swap(&mut self.thread.frame.scalars, scalars);
+                    if flow? == Flow::Block {
                         break Turn::Blocked { advanced: executed > 0 };
                     }
                     for &tile in &record.drops {
@@ -282,7 +292,8 @@ impl<O: Observer> Ctx<'_, O> {
     /// Asks the host whether the user wants to stop.
     #[cold]
     pub(crate) fn ask_host(&mut self) -> Result<()> {
-        self.worker.patience = PATIENCE;
+        self.worker.patience += PATIENCE;
+        self.worker.asked += 1;
         if self.call.host.interrupted() { Err(TrapKind::Interrupted.into()) } else { Ok(()) }
     }
 }

@@ -8,7 +8,6 @@ use crate::sync::Barriers;
 use crate::sync::mbarrier::cluster_arrivals;
 use pallas_rs_core::DType;
 use pallas_rs_ir::{Alloc, AllocKind, Space};
-use smallvec::SmallVec;
 
 /// Puts an entry into the first empty place, or behind all others. Where blocks have peers, the k-th
 /// allocation of each must have the same number, whatever has been freed in the meantime.
@@ -31,29 +30,23 @@ impl<O: Observer> Ctx<'_, O> {
             ordinal = Some(self.thread.scopes_entered);
             self.thread.scopes_entered += 1;
         }
-        let known = ordinal.and_then(|k| {
-            self.cluster.blocks[block]
-                .scopes
-                .iter()
-                .find(|s| s.ordinal == k)
-                .map(|s| s.refs.clone())
-        });
-        let refs = match known {
-            Some(refs) => refs,
+        let mut refs = self.thread.spare.pop().unwrap_or_default();
+        let scopes = &self.cluster.blocks[block].scopes;
+        match ordinal.and_then(|k| scopes.iter().find(|s| s.ordinal == k)) {
+            Some(known) => refs.clone_from(&known.refs),
             None => {
-                let allocs = scope.first_alloc..scope.first_alloc + scope.count;
-                let refs: SmallVec<[RefVal; 4]> =
-                    allocs.map(|alloc| self.allocate(alloc)).collect();
+                for alloc in scope.first_alloc..scope.first_alloc + scope.count {
+                    refs.push(self.allocate(alloc));
+                }
                 if let Some(ordinal) = ordinal {
                     let users = self.call.code.program.num_threads as u32;
                     let entry = SharedScope { ordinal, users, refs: refs.clone() };
                     self.cluster.blocks[block].scopes.push(entry);
                 }
-                refs
             }
-        };
+        }
         for (view, &register) in refs.iter().zip(&scope.refs) {
-            self.thread.frame.refs[register as usize] = view.clone();
+            self.thread.frame.refs[register as usize].clone_from(view);
         }
         self.thread.scopes.push(ActiveScope { ordinal, refs });
         Ok(())
@@ -76,6 +69,9 @@ impl<O: Observer> Ctx<'_, O> {
         if ends {
             scope.refs.iter().for_each(|view| self.free(view.base));
         }
+        let mut refs = scope.refs;
+        refs.clear();
+        self.thread.spare.push(refs);
         Ok(())
     }
 

@@ -1,11 +1,40 @@
 //! Views from views.
 
+use super::access::as_integer;
 use crate::code::Operand;
 use crate::machine::{Ctx, Flow, Result};
 use crate::memory::{NotAView, RefVal};
 use crate::observer::Observer;
 use crate::trap::{Access, Extent, TrapKind};
 use pallas_rs_ir::{BlockDim, SliceDim};
+
+/// The number in an integer scalar operand.
+#[inline]
+fn integer(scalars: &[u64], operand: Operand) -> i64 {
+    match operand {
+        Operand::Scalar { register, dtype } => as_integer(dtype, scalars[register as usize]),
+        _ => unreachable!("the verifier saw a scalar"),
+    }
+}
+
+/// The views of an operand and a result, or the one they share.
+#[inline]
+fn two(
+    refs: &mut [RefVal],
+    base: Operand,
+    result: Operand,
+) -> std::result::Result<[&mut RefVal; 2], &mut RefVal> {
+    let (Operand::Ref { register: base, .. }, Operand::Ref { register: result, .. }) =
+        (base, result)
+    else {
+        unreachable!("the verifier saw refs")
+    };
+    let (base, result) = (base as usize, result as usize);
+    if base == result {
+        return Err(&mut refs[base]);
+    }
+    Ok(refs.get_disjoint_mut([base, result]).expect("registers of the frame"))
+}
 
 impl<O: Observer> Ctx<'_, O> {
     pub(super) fn ref_slice(
@@ -15,8 +44,12 @@ impl<O: Observer> Ctx<'_, O> {
         starts: &[Operand],
         result: Operand,
     ) -> Result {
-        let view = self.view(base).slice(dims, starts.iter().map(|&s| self.integer(s)));
-        self.set_ref(result, view);
+        let frame = &mut self.thread.frame;
+        let starts = starts.iter().map(|&s| integer(&frame.scalars, s));
+        match two(&mut frame.refs, base, result) {
+            Ok([base, out]) => base.slice_into(dims, starts, out),
+            Err(both) => *both = both.slice(dims, starts),
+        }
         Ok(Flow::Next)
     }
 
@@ -73,12 +106,14 @@ impl<O: Observer> Ctx<'_, O> {
         indices: &[Operand],
         result: Operand,
     ) -> Result {
-        let view = self.view(array).block_window(dims, indices.iter().map(|&i| self.integer(i)));
-        match view {
-            Ok(view) => {
-                self.set_ref(result, view);
-                Ok(Flow::Next)
-            }
+        let frame = &mut self.thread.frame;
+        let at = indices.iter().map(|&i| integer(&frame.scalars, i));
+        let window = match two(&mut frame.refs, array, result) {
+            Ok([array, out]) => array.block_window_into(dims, at, out),
+            Err(both) => both.block_window(dims, at).map(|window| *both = window),
+        };
+        match window {
+            Ok(()) => Ok(Flow::Next),
             Err(_) => {
                 let mut place = self.place(self.view(array));
                 place.window = (dims.iter().zip(self.integers(indices)))

@@ -52,56 +52,67 @@ impl<'a> Target<'a> {
     }
 }
 
+/// Panics unless `bytes` bytes from element `first` on lie within an area of `len` bytes; the byte
+/// they start at.
+#[inline]
+fn within(elem: usize, first: i64, bytes: usize, len: usize) -> usize {
+    let start = (first as usize).wrapping_mul(elem);
+    let inside = first >= 0 && start <= len && bytes <= len - start;
+    assert!(inside, "a view reaches outside its allocation");
+    start
+}
+
 impl Source<'_> {
-    /// Reads element `index` of `elem` bytes.
+    /// Reads elements of `elem` bytes from element `first` on.
     ///
     /// # Panics
-    /// When it lies outside the area or `out` has another size.
+    /// When they leave the area.
     #[inline]
-    pub(crate) fn read(&self, elem: usize, index: i64, out: &mut [u8]) {
-        assert_eq!(out.len(), elem, "one element is read");
-        Steps { offset: index, strides: &[] }.check(&[], elem, self.len);
-        // SAFETY: `check` has shown that the element lies within the area.
-        unsafe {
-            let element = self.ptr.offset((index * elem as i64) as isize);
-            std::ptr::copy_nonoverlapping(element, out.as_mut_ptr(), elem);
-        }
+    pub(crate) fn read(&self, elem: usize, first: i64, out: &mut [u8]) {
+        let start = within(elem, first, out.len(), self.len);
+        // SAFETY: `within` has shown that the bytes lie within the area.
+        unsafe { std::ptr::copy(self.ptr.add(start), out.as_mut_ptr(), out.len()) };
     }
 }
 
 impl Target<'_> {
-    /// Writes element `index` of `elem` bytes.
-    ///
-    /// # Panics
-    /// When it lies outside the area or `value` has another size.
-    #[inline]
-    pub(crate) fn write(&mut self, elem: usize, index: i64, value: &[u8]) {
-        assert_eq!(value.len(), elem, "one element is written");
-        Steps { offset: index, strides: &[] }.check(&[], elem, self.len);
-        // SAFETY: `check` has shown that the element lies within the area.
-        unsafe {
-            let element = self.ptr.offset((index * elem as i64) as isize);
-            std::ptr::copy_nonoverlapping(value.as_ptr(), element, elem);
-        }
-    }
-
-    /// Sets `len` elements of `elem` bytes from element `offset` on to the low bytes of `bits`.
+    /// Writes elements of `elem` bytes from element `first` on.
     ///
     /// # Panics
     /// When they leave the area.
-    pub(crate) fn fill(&mut self, elem: usize, bits: u64, offset: i64, len: i64) {
-        if len == 0 {
-            return;
-        }
-        Steps { offset, strides: &[1] }.check(&[len], elem, self.len);
-        let bytes = bits.to_le_bytes();
-        for i in offset..offset + len {
-            // SAFETY: `check` has shown that element `i` lies within the area.
-            unsafe {
-                let element = self.ptr.offset((i * elem as i64) as isize);
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), element, elem);
+    #[inline]
+    pub(crate) fn write(&mut self, elem: usize, first: i64, bytes: &[u8]) {
+        let start = within(elem, first, bytes.len(), self.len);
+        // SAFETY: `within` has shown that the bytes lie within the area.
+        unsafe { std::ptr::copy(bytes.as_ptr(), self.ptr.add(start), bytes.len()) };
+    }
+
+    /// Sets `len` elements of `elem` bytes from element `first` on to the low bytes of `bits`.
+    ///
+    /// # Panics
+    /// When they leave the area.
+    pub(crate) fn fill(&mut self, elem: usize, bits: u64, first: i64, len: i64) {
+        let start = within(elem, first, len as usize * elem, self.len);
+        // SAFETY: `within` has shown that the bytes lie within the area.
+        unsafe {
+            let at = self.ptr.add(start);
+            match elem {
+                1 => fill_elements(at, len, (bits as u8).to_le_bytes()),
+                2 => fill_elements(at, len, (bits as u16).to_le_bytes()),
+                4 => fill_elements(at, len, (bits as u32).to_le_bytes()),
+                8 => fill_elements(at, len, bits.to_le_bytes()),
+                _ => unreachable!("a splat has at most eight bytes"),
             }
         }
+    }
+}
+
+/// # Safety
+/// `len` elements of `SIZE` bytes can be written from `at` on.
+unsafe fn fill_elements<const SIZE: usize>(at: *mut u8, len: i64, element: [u8; SIZE]) {
+    for i in 0..len as usize {
+        // SAFETY: as the function's; an array of bytes has no alignment.
+        unsafe { at.add(i * SIZE).cast::<[u8; SIZE]>().write(element) };
     }
 }
 

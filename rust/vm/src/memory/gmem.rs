@@ -5,7 +5,7 @@ use super::area::{Source, Target};
 use crate::GlobalBuffer;
 
 /// The arguments of a call, one byte per sub-byte element.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gmem<'a> {
     args: Vec<GlobalBuffer<'a>>,
 }

@@ -55,10 +55,8 @@ pub(crate) fn read_view(
     tile: &mut [u8],
 ) {
     let elem = dtype.size();
-    if view.is_dense() {
-        let from = Steps { offset: view.offset, strides: &[1] };
-        let to = Steps { offset: 0, strides: &[1] };
-        return area::copy(elem, &[view.len()], source, from, tile.into(), to);
+    if let Some(len) = view.dense_len() {
+        return source.read(elem, view.offset, &mut tile[..len as usize * elem]);
     }
     if !view.is_full() {
         fill(dtype, missing, tile);
@@ -71,11 +69,9 @@ pub(crate) fn read_view(
 }
 
 /// Copies the dense `tile` into a view of `target`; elements that do not exist are dropped.
-pub(crate) fn write_view(target: Target<'_>, view: &RefVal, elem: usize, tile: &[u8]) {
-    if view.is_dense() {
-        let from = Steps { offset: 0, strides: &[1] };
-        let to = Steps { offset: view.offset, strides: &[1] };
-        return area::copy(elem, &[view.len()], tile.into(), from, target, to);
+pub(crate) fn write_view(mut target: Target<'_>, view: &RefVal, elem: usize, tile: &[u8]) {
+    if let Some(len) = view.dense_len() {
+        return target.write(elem, view.offset, &tile[..len as usize * elem]);
     }
     if let Some(p) = part(view) {
         let from = Steps { offset: p.tile_offset, strides: &p.tile_strides };

@@ -100,6 +100,18 @@ impl Pool {
         self.slots[id.0 as usize].buffer.bytes(len)
     }
 
+    /// All bytes of a buffer.
+    pub(crate) fn whole(&self, id: TileId) -> &[u8] {
+        let slot = &self.slots[id.0 as usize];
+        slot.buffer.bytes(ALIGN << slot.class)
+    }
+
+    /// All bytes of a buffer, to write.
+    pub(crate) fn whole_mut(&mut self, id: TileId) -> &mut [u8] {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.buffer.bytes_mut(ALIGN << slot.class)
+    }
+
     /// The first `len` bytes of a buffer, to write.
     pub(crate) fn bytes_mut(&mut self, id: TileId, len: usize) -> &mut [u8] {
         self.slots[id.0 as usize].buffer.bytes_mut(len)

@@ -41,10 +41,12 @@ pub(crate) struct RefDim {
 }
 
 impl RefDim {
+    #[inline]
     fn full(size: i64, stride: i64) -> RefDim {
         RefDim { size, stride, lo: 0, hi: size }
     }
 
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.lo == 0 && self.hi == self.size
     }
@@ -129,19 +131,38 @@ impl RefVal {
         Some((first, last + 1))
     }
 
-    /// Whether the existing elements are the whole view, dense and row-major.
+    /// Number of elements of a view that lies in memory as a tile does: nothing missing, dense,
+    /// row-major.
+    #[inline]
+    pub(crate) fn dense_len(&self) -> Option<i64> {
+        let mut len = 1;
+        for d in self.dims.iter().rev() {
+            if !d.is_full() || (d.stride != len && d.size != 1) {
+                return None;
+            }
+            len *= d.size;
+        }
+        if self.void { None } else { Some(len) }
+    }
+
+    /// Whether there is a [`RefVal::dense_len`].
     pub(crate) fn is_dense(&self) -> bool {
-        let mut stride = 1;
-        self.dims.iter().rev().all(|d| {
-            let ok = d.size == 1 || d.stride == stride;
-            stride *= d.size;
-            ok && d.is_full()
-        }) && !self.void
+        self.dense_len().is_some()
     }
 
     /// Elements `start, start + stride, …` of dimension `axis` of `self`, appended to `self.dims`
     /// of the result by the caller.
+    #[inline]
     fn cut(&mut self, axis: usize, dim: RefDim, start: i64, size: i64, step: i64) -> RefDim {
+        if dim.is_full() && start >= 0 && step == 1 && start <= dim.size - size {
+            self.offset += start * dim.stride;
+            return RefDim::full(size, dim.stride);
+        }
+        self.cut_edge(axis, dim, start, size, step)
+    }
+
+    /// As [`RefVal::cut`], where an edge may be in the way.
+    fn cut_edge(&mut self, axis: usize, dim: RefDim, start: i64, size: i64, step: i64) -> RefDim {
         let last = start.saturating_add((size - 1).saturating_mul(step));
         if size > 0 && (start < 0 || last >= dim.size) && self.escape.is_none() {
             let end = last.saturating_add(1);
@@ -165,7 +186,20 @@ impl RefVal {
 
     /// Indexes and slices; `starts` are the dynamic ones in order.
     pub(crate) fn slice(&self, dims: &[SliceDim], starts: impl IntoIterator<Item = i64>) -> RefVal {
-        let mut out = self.header();
+        let mut out = RefVal::nothing();
+        self.slice_into(dims, starts, &mut out);
+        out
+    }
+
+    /// As [`RefVal::slice`], over a view that is there already.
+    #[inline]
+    pub(crate) fn slice_into(
+        &self,
+        dims: &[SliceDim],
+        starts: impl IntoIterator<Item = i64>,
+        out: &mut RefVal,
+    ) {
+        out.restart(self);
         let mut starts = starts.into_iter();
         let mut resolve = |start: Start| match start {
             Start::Static(i) => i,
@@ -185,7 +219,6 @@ impl RefVal {
             }
         }
         out.settle();
-        out
     }
 
     /// The block a `BlockSpec` selects. Elements past the array's edge do not exist, which is not an
@@ -198,7 +231,23 @@ impl RefVal {
         dims: &[BlockDim],
         indices: impl IntoIterator<Item = i64>,
     ) -> Result<RefVal, Escape> {
-        let mut out = self.header();
+        let mut out = RefVal::nothing();
+        self.block_window_into(dims, indices, &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`RefVal::block_window`], over a view that is there already.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub(crate) fn block_window_into(
+        &self,
+        dims: &[BlockDim],
+        indices: impl IntoIterator<Item = i64>,
+        out: &mut RefVal,
+    ) -> Result<(), Escape> {
+        out.restart(self);
         for (axis, ((spec, &dim), index)) in dims.iter().zip(&self.dims).zip(indices).enumerate() {
             let (start, size, before, behind) = match *spec {
                 BlockDim::Blocked(b) => (index.saturating_mul(b as i64), b as i64, 0, 0),
@@ -221,7 +270,7 @@ impl RefVal {
         }
         out.escape = self.escape;
         out.settle();
-        Ok(out)
+        Ok(())
     }
 
     /// Result dimension `i` is dimension `perm[i]`.
@@ -307,6 +356,20 @@ impl RefVal {
             });
         }
         Ok(out)
+    }
+
+    /// A view of nothing, to be made into another.
+    pub(crate) fn nothing() -> RefVal {
+        RefVal { base: Base::Global(0), offset: 0, dims: SmallVec::new(), void: true, escape: None }
+    }
+
+    /// Starts over as a view of what `base` is a view of, without dimensions yet.
+    fn restart(&mut self, base: &RefVal) {
+        self.base = base.base;
+        self.offset = base.offset;
+        self.dims.clear();
+        self.void = base.void;
+        self.escape = base.escape;
     }
 
     fn header(&self) -> RefVal {
