@@ -25,7 +25,8 @@ fn best(mut f: impl FnMut()) -> f64 {
 #[allow(clippy::print_stdout, reason = "printing is what this program is for")]
 fn main() {
     let count = 8 * 512;
-    let per_element = |name: &str, ns: f64| println!("{name:32} {:8.3} ns/element", ns / count as f64);
+    let per_element =
+        |name: &str, ns: f64| println!("{name:32} {:8.3} ns/element", ns / count as f64);
     let x: Vec<u8> =
         (0..count).flat_map(|i| ((i % 1000) as f32 * 0.01 - 5.0).to_le_bytes()).collect();
     let mut out = vec![0; x.len()];

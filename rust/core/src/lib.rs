@@ -7,6 +7,8 @@
 pub mod dtype;
 pub mod element;
 mod eval;
+#[cfg(target_arch = "x86_64")]
+mod f16c;
 mod float_format;
 mod isa;
 mod kinds;

@@ -126,6 +126,31 @@ pub(crate) fn for_each_row<const N: usize>(
     outer.for_each([0; N], |offsets| f(inner.size, offsets, inner.strides));
 }
 
+/// `N` tiles walked together as rows of columns; strides are (from row to row, from column to
+/// column).
+pub(crate) struct Matrix<const N: usize> {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) strides: [(isize, isize); N],
+}
+
+/// The tiles as matrices, if they have exactly two dimensions that do not merge.
+pub(crate) fn as_matrix<const N: usize>(
+    shape: &[usize],
+    strides: [&[isize]; N],
+) -> Option<Matrix<N>> {
+    let mut dims = Dims::new(shape, strides)?;
+    dims.coalesce();
+    match dims.as_slice() {
+        [outer, inner] => Some(Matrix {
+            rows: outer.size,
+            columns: inner.size,
+            strides: core::array::from_fn(|t| (outer.strides[t], inner.strides[t])),
+        }),
+        _ => None,
+    }
+}
+
 /// Copies `shape` elements of `elem_size` bytes (1, 2, 4, 8 or 16) from `src` to `dst`.
 ///
 /// # Panics

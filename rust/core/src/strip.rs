@@ -14,9 +14,26 @@ pub(crate) fn is_narrow_float(dtype: DType) -> bool {
     dtype.is_float() && dtype.size() <= 2
 }
 
+/// Exact values of a strip of narrow floats, or a copy of one of `float32`.
+pub(crate) fn widen(dtype: DType, x: &[u8], out: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if dtype == DType::F16 && crate::f16c::widen(x, out) {
+        return;
+    }
+    widen_plain(dtype, x, out);
+}
+
+/// Rounds a strip to a narrow float type, or copies it to `float32`.
+pub(crate) fn narrow(dtype: DType, x: &[f32], out: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if dtype == DType::F16 && crate::f16c::narrow(x, out) {
+        return;
+    }
+    narrow_plain(dtype, x, out);
+}
+
 for_each_isa! {
-    /// Exact values of a strip of narrow floats, or a copy of one of `float32`.
-    pub(crate) fn widen(dtype: DType, x: &[u8], out: &mut [f32]) {
+    fn widen_plain(dtype: DType, x: &[u8], out: &mut [f32]) {
         match dtype {
             DType::F32 => bytemuck::cast_slice_mut::<f32, u8>(out).copy_from_slice(x),
             DType::F16 => {
@@ -40,8 +57,7 @@ for_each_isa! {
 }
 
 for_each_isa! {
-    /// Rounds a strip to a narrow float type, or copies it to `float32`.
-    pub(crate) fn narrow(dtype: DType, x: &[f32], out: &mut [u8]) {
+    fn narrow_plain(dtype: DType, x: &[f32], out: &mut [u8]) {
         macro_rules! bytes {
             ($encode:expr) => {
                 for (out, x) in out.iter_mut().zip(x) {

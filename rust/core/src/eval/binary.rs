@@ -95,6 +95,10 @@ fn depends_on_sign(kind: BinaryKind) -> bool {
 enum Tiles<'a> {
     /// `out = a op b`.
     Apart(&'a [u8], &'a [u8], &'a mut [u8]),
+    /// `out = a op b`, row by row of so many elements, where `a` has one scalar a row.
+    LeftPerRow(usize, &'a [u8], &'a [u8], &'a mut [u8]),
+    /// `out = a op b`, row by row of so many elements, where `b` has one scalar a row.
+    RightPerRow(usize, &'a [u8], &'a [u8], &'a mut [u8]),
     /// `a = a op b`.
     Left(&'a mut [u8], &'a [u8]),
     /// `a = a op b` with a scalar on the right.
@@ -112,6 +116,24 @@ fn zip<T: Element>(tiles: Tiles<'_>, f: impl Fn(T, T) -> T) {
             let operands = elements::<T>(a).iter().zip(elements::<T>(b));
             for (out, (a, b)) in elements_mut::<T>(out).iter_mut().zip(operands) {
                 *out = f(T::load(*a), T::load(*b)).store();
+            }
+        }
+        Tiles::LeftPerRow(len, a, b, out) => {
+            let rows = elements::<T>(b).chunks_exact(len).zip(elements::<T>(a));
+            for (out, (b, a)) in elements_mut::<T>(out).chunks_exact_mut(len).zip(rows) {
+                let a = T::load(*a);
+                for (out, b) in out.iter_mut().zip(b) {
+                    *out = f(a, T::load(*b)).store();
+                }
+            }
+        }
+        Tiles::RightPerRow(len, a, b, out) => {
+            let rows = elements::<T>(a).chunks_exact(len).zip(elements::<T>(b));
+            for (out, (a, b)) in elements_mut::<T>(out).chunks_exact_mut(len).zip(rows) {
+                let b = T::load(*b);
+                for (out, a) in out.iter_mut().zip(a) {
+                    *out = f(T::load(*a), b).store();
+                }
             }
         }
         Tiles::Left(a, b) => {
@@ -230,15 +252,25 @@ pub fn binary(kind: BinaryKind, dtype: DType, a: Operand<'_>, b: Operand<'_>, ou
                 binary_in_place(kind, dtype, out, Operand::Slice(b));
             }
         }
-        (Operand::Slice(a), b @ Operand::Splat(_)) => {
+        (Operand::Slice(a), b @ Operand::Splat(bits)) => {
             assert_eq!(a.len(), out.len(), "an operand's length differs from the result's");
+            if is_native(dtype) && !out.is_empty() {
+                let (len, size) = (out.len() / dtype.size(), dtype.size());
+                let bits = bits.to_le_bytes();
+                return run(kind, dtype, Tiles::RightPerRow(len, a, &bits[..size], out));
+            }
             for (a, out) in a.chunks(4096).zip(out.chunks_mut(4096)) {
                 out.copy_from_slice(a);
                 binary_in_place(kind, dtype, out, b);
             }
         }
-        (a @ Operand::Splat(_), Operand::Slice(b)) => {
+        (a @ Operand::Splat(bits), Operand::Slice(b)) => {
             assert_eq!(b.len(), out.len(), "an operand's length differs from the result's");
+            if is_native(dtype) && !out.is_empty() {
+                let (len, size) = (out.len() / dtype.size(), dtype.size());
+                let bits = bits.to_le_bytes();
+                return run(kind, dtype, Tiles::LeftPerRow(len, &bits[..size], b, out));
+            }
             for (b, out) in b.chunks(4096).zip(out.chunks_mut(4096)) {
                 out.copy_from_slice(b);
                 binary_in_place_rhs(kind, dtype, a, out);
@@ -248,6 +280,28 @@ pub fn binary(kind: BinaryKind, dtype: DType, a: Operand<'_>, b: Operand<'_>, ou
             fill(dtype.size(), binary_scalar(kind, dtype, a, b), out);
         }
     }
+}
+
+/// `out = a op b` on rows of `len` elements, of which one operand has one scalar a row; `false` if
+/// the type needs another way.
+pub(super) fn binary_per_row(
+    kind: BinaryKind,
+    dtype: DType,
+    len: usize,
+    a: &[u8],
+    b: &[u8],
+    right_is_scalar: bool,
+    out: &mut [u8],
+) -> bool {
+    if is_native(dtype) {
+        let tiles = if right_is_scalar {
+            Tiles::RightPerRow(len, a, b, out)
+        } else {
+            Tiles::LeftPerRow(len, a, b, out)
+        };
+        run(kind, dtype, tiles);
+    }
+    is_native(dtype)
 }
 
 /// `a = a op b`.

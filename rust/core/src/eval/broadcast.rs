@@ -1,10 +1,10 @@
 //! Operations on tiles of which some are broadcast: operands with element strides that may be zero.
 
-use super::binary::binary;
+use super::binary::{binary, binary_per_row};
 use super::compare::compare;
 use super::operand::Operand;
 use crate::element::load_scalar;
-use crate::shape::for_each_row;
+use crate::shape::{Matrix, as_matrix, for_each_row};
 use crate::{BinaryKind, CompareKind, DType, copy_strided};
 
 /// `out = a op b` with element strides for the operands, row-major and dense for `out`.
@@ -22,6 +22,26 @@ pub fn binary_bcast(
     shape: &[usize],
     out: &mut [u8],
 ) {
+    // A tile and a column, as in softmax: one call for all rows.
+    if let Some(matrix) = as_matrix(shape, [a_strides, b_strides]) {
+        let Matrix { rows, columns, strides } = matrix;
+        let (tile, column) = ((columns as isize, 1), (1, 0));
+        let right_is_scalar = match strides {
+            [a, b] if (a, b) == (tile, column) => Some(true),
+            [a, b] if (a, b) == (column, tile) => Some(false),
+            _ => None,
+        };
+        if let Some(right_is_scalar) = right_is_scalar {
+            let size = dtype.size();
+            let (whole, scalars) = (rows * columns * size, rows * size);
+            let (a_len, b_len) = if right_is_scalar { (whole, scalars) } else { (scalars, whole) };
+            let (a, b) = (&a[..a_len], &b[..b_len]);
+            assert_eq!(out.len(), whole, "the result does not have the shape's size");
+            if binary_per_row(kind, dtype, columns, a, b, right_is_scalar, out) {
+                return;
+            }
+        }
+    }
     let mut rows = Rows::default();
     rows.run(dtype.size(), dtype.size(), a, a_strides, b, b_strides, shape, out, |a, b, out| {
         binary(kind, dtype, a, b, out);

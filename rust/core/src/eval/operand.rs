@@ -11,41 +11,47 @@ pub enum Operand<'a> {
     Splat(u64),
 }
 
-/// Bytes of a strip of a splat operand.
+impl Operand<'_> {
+    /// Writes the operand to a tile of elements of `size` bytes.
+    pub(super) fn copy_to(self, size: usize, out: &mut [u8]) {
+        match self {
+            Operand::Slice(x) => out.copy_from_slice(x),
+            Operand::Splat(bits) => fill(size, bits, out),
+        }
+    }
+}
+
+/// Bytes of a strip.
 pub(super) const STRIP_BYTES: usize = 2048;
 
-/// An operand that can be read strip by strip: a splat is spread over one strip once.
-pub(super) struct Strips<'a> {
-    operand: Operand<'a>,
-    splat: [u8; STRIP_BYTES],
+/// An operand that can be read strip by strip: a splat is spread over one strip, once.
+pub(super) enum Strips<'a> {
+    Slice(&'a [u8]),
+    Splat([u8; STRIP_BYTES]),
 }
 
 impl<'a> Strips<'a> {
     /// Strips of at most `STRIP_BYTES / size` elements, of a tile of `len` elements.
     pub(super) fn new(operand: Operand<'a>, size: usize, len: usize) -> Self {
-        let mut splat = [0; STRIP_BYTES];
         match operand {
             Operand::Slice(x) => {
                 assert_eq!(x.len(), size * len, "an operand's length differs from the result's");
+                Strips::Slice(x)
             }
-            Operand::Splat(bits) => fill(size, bits, &mut splat[..STRIP_BYTES.min(size * len)]),
+            Operand::Splat(bits) => {
+                let mut splat = [0; STRIP_BYTES];
+                fill(size, bits, &mut splat[..STRIP_BYTES.min(size * len)]);
+                Strips::Splat(splat)
+            }
         }
-        Strips { operand, splat }
     }
 
     /// The bytes from `start` on.
     #[inline]
     pub(super) fn get(&self, start: usize, len: usize) -> &[u8] {
-        match self.operand {
-            Operand::Slice(x) => &x[start..start + len],
-            Operand::Splat(_) => &self.splat[..len],
-        }
-    }
-
-    /// Writes the whole tile.
-    pub(super) fn copy_to(&self, out: &mut [u8]) {
-        for (i, out) in out.chunks_mut(STRIP_BYTES).enumerate() {
-            out.copy_from_slice(self.get(i * STRIP_BYTES, out.len()));
+        match self {
+            Strips::Slice(x) => &x[start..start + len],
+            Strips::Splat(splat) => &splat[..len],
         }
     }
 }

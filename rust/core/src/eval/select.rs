@@ -44,10 +44,10 @@ pub fn select(
     on_true: Operand<'_>,
     out: &mut [u8],
 ) {
-    let len = out.len() / size;
     if let Operand::Splat(pred) = pred {
-        return Strips::new(if pred == 0 { on_false } else { on_true }, size, len).copy_to(out);
+        return (if pred == 0 { on_false } else { on_true }).copy_to(size, out);
     }
+    let len = out.len() / size;
     let pred = Strips::new(pred, 1, len);
     let (on_false, on_true) = (Strips::new(on_false, size, len), Strips::new(on_true, size, len));
     let strip = STRIP_BYTES / size;
@@ -78,11 +78,10 @@ pub fn select_n(
     if let (DType::Bool, [on_false, on_true]) = (which_dtype, cases) {
         return select(which, size, *on_false, *on_true, out);
     }
-    let len = out.len() / size;
     let last = cases.len() - 1;
     let pick = |bits: u64| (bits as i32).clamp(0, last as i32) as usize;
     let which = match which {
-        Operand::Splat(bits) => return Strips::new(cases[pick(bits)], size, len).copy_to(out),
+        Operand::Splat(bits) => return cases[pick(bits)].copy_to(size, out),
         Operand::Slice(which) => which,
     };
     for (i, out) in out.chunks_mut(size).enumerate() {

@@ -2,9 +2,11 @@
 
 use super::int::Int;
 use super::unsupported;
-use crate::element::{Element, elements_mut, sub_byte_int, wrap_sub_byte, wrap_sub_bytes};
+use crate::element::{
+    Element, elements, elements_mut, sub_byte_int, wrap_sub_byte, wrap_sub_bytes,
+};
 use crate::isa::for_each_isa;
-use crate::math::Real;
+use crate::math::{Real, fast};
 use crate::strip::{STRIP, is_narrow_float, narrow, narrow_scalar, widen, widen_scalar};
 use crate::{DType, UnaryKind};
 
@@ -143,6 +145,29 @@ int_table!(instantiate!(tile_u64 value_u64 u64 U64:));
 float_table!(instantiate!(tile_f32 value_f32 f32 F32:));
 float_table!(instantiate!(tile_f64 value_f64 f64 F64:));
 
+fn unary_f32(kind: UnaryKind, x: &mut [u8]) {
+    match kind {
+        UnaryKind::Sin | UnaryKind::Cos => tile_angles(kind, x),
+        _ => tile_f32(kind, x),
+    }
+}
+
+for_each_isa! {
+    /// Sine or cosine, vectorised where no angle of a strip is huge.
+    fn tile_angles(kind: UnaryKind, x: &mut [u8]) {
+        for strip in x.chunks_mut(4 * STRIP) {
+            let angles = elements::<f32>(strip).iter().map(|x| f32::load(*x));
+            // Without an early exit, so that this vectorises as well.
+            let moderate = angles.fold(true, |all, x| all & fast::is_moderate_angle(x));
+            match kind {
+                UnaryKind::Sin if moderate => map::<f32>(strip, fast::sin_moderate),
+                UnaryKind::Cos if moderate => map::<f32>(strip, fast::cos_moderate),
+                _ => tile_f32(kind, strip),
+            }
+        }
+    }
+}
+
 /// `out = kind(x)`; `out` has the type [`UnaryKind::result`].
 ///
 /// # Panics
@@ -174,7 +199,7 @@ pub fn unary_in_place(kind: UnaryKind, dtype: DType, x: &mut [u8]) {
         DType::U16 => tile_u16(kind, x),
         DType::U32 => tile_u32(kind, x),
         DType::U64 => tile_u64(kind, x),
-        DType::F32 => tile_f32(kind, x),
+        DType::F32 => unary_f32(kind, x),
         DType::F64 => tile_f64(kind, x),
         DType::C64 | DType::C128 => unsupported(kind, dtype),
         _ => {
@@ -182,7 +207,7 @@ pub fn unary_in_place(kind: UnaryKind, dtype: DType, x: &mut [u8]) {
             for strip in x.chunks_mut(STRIP * dtype.size()) {
                 let wide = &mut wide[..strip.len() / dtype.size()];
                 widen(dtype, strip, wide);
-                tile_f32(kind, bytemuck::cast_slice_mut(wide));
+                unary_f32(kind, bytemuck::cast_slice_mut(wide));
                 narrow(dtype, wide, strip);
             }
         }

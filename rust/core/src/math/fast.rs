@@ -232,8 +232,14 @@ const SIN: [f64; 4] =
 const COS: [f64; 4] =
     [0.041666666664129416, -0.0013888887597955037, 2.4800560695672515e-05, -2.729585897937038e-07];
 
-/// Where the reduction of [`sin_of_quadrant`] stops being exact enough.
-const LARGE_ANGLE: f32 = 1_000_000.0;
+/// The largest angle whose reduction in [`sin_of_quadrant`] is exact enough.
+const LARGEST_ANGLE: f32 = 1_000_000.0;
+
+/// Whether [`sin_moderate`] and [`cos_moderate`] serve.
+#[inline(always)]
+pub(crate) fn is_moderate_angle(x: f32) -> bool {
+    x.abs() <= LARGEST_ANGLE
+}
 
 /// The sine of `x` plus so many quarter turns. Reduction and polynomial are `f64`'s.
 #[inline(always)]
@@ -253,21 +259,27 @@ fn sin_of_quadrant(x: f32, quarter_turns: i32) -> f32 {
     f32::from_bits(value.to_bits() ^ ((quadrant as u32 & 2) << 30))
 }
 
-/// Sine.
+/// Sine of a moderate angle, or of a NaN.
 #[inline(always)]
-pub(super) fn sin(x: f32) -> f32 {
-    if x.abs() > LARGE_ANGLE {
-        return libm::sin(x as f64) as f32;
-    }
+pub(crate) fn sin_moderate(x: f32) -> f32 {
     let result = sin_of_quadrant(x, 0);
     if x == 0.0 { x } else { result }
 }
 
-/// Cosine.
+/// Cosine of a moderate angle, or of a NaN.
 #[inline(always)]
-pub(super) fn cos(x: f32) -> f32 {
-    if x.abs() > LARGE_ANGLE {
-        return libm::cos(x as f64) as f32;
-    }
+pub(crate) fn cos_moderate(x: f32) -> f32 {
     sin_of_quadrant(x, 1)
+}
+
+/// Sine.
+#[inline]
+pub(super) fn sin(x: f32) -> f32 {
+    if is_moderate_angle(x) { sin_moderate(x) } else { libm::sin(x as f64) as f32 }
+}
+
+/// Cosine.
+#[inline]
+pub(super) fn cos(x: f32) -> f32 {
+    if is_moderate_angle(x) { cos_moderate(x) } else { libm::cos(x as f64) as f32 }
 }

@@ -5,7 +5,7 @@
 //! and for `f32` rounded once more; that is the correctly rounded result but for a few arguments in
 //! a million.
 
-mod fast;
+pub(crate) mod fast;
 mod special;
 
 /// Float functions by the names of the operations. (Inherent methods of the same name exist; call

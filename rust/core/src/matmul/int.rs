@@ -1,59 +1,57 @@
-//! Products of integer matrices, wrapping. The sums of a small block of the result stay in vector
-//! registers while the depth is walked.
+//! Products of integer matrices, wrapping.
+//!
+//! Integers of up to 16 bits are multiplied as floats, which is many times faster and exact as long
+//! as no sum can reach the first integer that the float lacks: [`exact_depth`] says how deep a slice
+//! of the product may be. Wider integers take the plain loop.
 
 use super::operand::Dense;
-use crate::isa::for_each_isa;
+use crate::DType;
 
-/// Rows and columns of a block.
-const ROWS: usize = 4;
-const COLUMNS: usize = 32;
+/// How many products of two integer types may be summed in a float of so many mantissa bits (the
+/// implicit one included) before a sum may be inexact.
+pub(super) fn exact_depth(a: DType, b: DType, mantissa_bits: u32) -> usize {
+    let largest = |dtype: DType| -> u64 {
+        let bits = dtype.packed_bits() as u32;
+        match dtype {
+            DType::Bool => 1,
+            DType::I2 | DType::I4 | DType::I8 | DType::I16 | DType::I32 => 1 << (bits - 1),
+            DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 => (1 << bits) - 1,
+            _ => u64::MAX,
+        }
+    };
+    let product = largest(a).saturating_mul(largest(b));
+    ((1u64 << mantissa_bits) / product) as usize
+}
 
 macro_rules! multiply {
     ($($name:ident $number:ident;)*) => { $(
-        for_each_isa! {
-            /// `acc += a b`.
-            pub(super) fn $name(
-                m: usize,
-                n: usize,
-                k: usize,
-                a: Dense<'_, $number>,
-                b: Dense<'_, $number>,
-                acc: &mut [$number],
-                acc_row_stride: usize,
-            ) {
-                let at = |x: &Dense<'_, $number>, row: usize, column: usize| {
-                    let start = x.offset as isize;
-                    (start + row as isize * x.row_stride + column as isize * x.col_stride) as usize
-                };
-                // Rows of the right operand must be adjacent for the blocks; others are gathered.
-                let mut gathered = [0; COLUMNS];
-                for column in (0..n).step_by(COLUMNS) {
-                    let width = COLUMNS.min(n - column);
-                    for row in (0..m).step_by(ROWS) {
-                        let height = ROWS.min(m - row);
-                        let mut sums = [[0 as $number; COLUMNS]; ROWS];
-                        for depth in 0..k {
-                            if b.col_stride == 1 && width == COLUMNS {
-                                let start = at(&b, depth, column);
-                                gathered.copy_from_slice(&b.data[start..][..COLUMNS]);
-                            } else {
-                                for (i, x) in gathered[..width].iter_mut().enumerate() {
-                                    *x = b.data[at(&b, depth, column + i)];
-                                }
-                            }
-                            for (i, sums) in sums.iter_mut().enumerate() {
-                                // Rows beyond the last repeat it and are not stored.
-                                let x = a.data[at(&a, row + i.min(height - 1), depth)];
-                                for (sum, y) in sums.iter_mut().zip(&gathered) {
-                                    *sum = sum.wrapping_add(x.wrapping_mul(*y));
-                                }
-                            }
+        /// `acc += a b`.
+        pub(super) fn $name(
+            m: usize,
+            n: usize,
+            k: usize,
+            a: Dense<'_, $number>,
+            b: Dense<'_, $number>,
+            acc: &mut [$number],
+            acc_row_stride: usize,
+        ) {
+            let at = |x: &Dense<'_, $number>, row: usize, column: usize| {
+                let start = x.offset as isize;
+                (start + row as isize * x.row_stride + column as isize * x.col_stride) as usize
+            };
+            for row in 0..m {
+                let acc = &mut acc[row * acc_row_stride..][..n];
+                for depth in 0..k {
+                    let x = a.data[at(&a, row, depth)];
+                    if b.col_stride == 1 {
+                        let b = &b.data[at(&b, depth, 0)..][..n];
+                        for (acc, y) in acc.iter_mut().zip(b) {
+                            *acc = acc.wrapping_add(x.wrapping_mul(*y));
                         }
-                        for (i, sums) in sums[..height].iter().enumerate() {
-                            let acc = &mut acc[(row + i) * acc_row_stride + column..][..width];
-                            for (acc, sum) in acc.iter_mut().zip(sums) {
-                                *acc = acc.wrapping_add(*sum);
-                            }
+                    } else {
+                        for (column, acc) in acc.iter_mut().enumerate() {
+                            let y = b.data[at(&b, depth, column)];
+                            *acc = acc.wrapping_add(x.wrapping_mul(y));
                         }
                     }
                 }

@@ -1,7 +1,7 @@
 //! The only place that multiplies matrices.
 //!
 //! **Operands** are widened exactly: to `float32` for floats up to that type and integers of up to
-//! 16 bits, to `float64` for a `float64` accumulator, to `int32` or `int64` for an integer one. With
+//! 16 bits, to `float64` for a `float64` accumulator, to whatever is exact for an integer one. With
 //! [`MatmulOpts::tf32`], `float32` operands first lose their low 13 bits, as tensor cores ignore
 //! them.
 //!
@@ -14,6 +14,7 @@ mod gemm;
 mod int;
 mod operand;
 
+use self::operand::Dense;
 use crate::{DType, convert};
 
 /// A matrix within a tile: element (r, c) lies at `offset + r * row_stride + c * col_stride`, counted
@@ -118,12 +119,67 @@ pub fn matmul(
                 int::multiply_i64(m, n, k, a, b, acc, stride)
             });
         }
-        _ => {
-            let a = operand::as_i32(a, m, k, room_a);
-            let b = operand::as_i32(b, k, n, room_b);
-            acc.update(accumulate, i32, |acc, stride| {
-                int::multiply_i32(m, n, k, a, b, acc, stride)
-            });
+        _ => acc.update(accumulate, i32, |acc, stride| {
+            let deep_f32 = int::exact_depth(a.dtype, b.dtype, f32::MANTISSA_DIGITS);
+            let deep_f64 = int::exact_depth(a.dtype, b.dtype, f64::MANTISSA_DIGITS);
+            if deep_f32 >= k.min(LEAST_DEPTH) {
+                let a = operand::as_f32(a, m, k, false, room_a);
+                let b = operand::as_f32(b, k, n, false, room_b);
+                f32.resize(m * n, 0.0);
+                for (a, b, depth) in slices(a, b, k, deep_f32) {
+                    f32.fill(0.0);
+                    gemm::gemm_f32(m, n, depth, a, b, f32, n);
+                    add_exact(f32, n, acc, stride, |sum| sum as i32);
+                }
+            } else if deep_f64 >= k.min(LEAST_DEPTH) {
+                let a = operand::as_f64(a, m, k, room_a);
+                let b = operand::as_f64(b, k, n, room_b);
+                f64.resize(m * n, 0.0);
+                for (a, b, depth) in slices(a, b, k, deep_f64) {
+                    f64.fill(0.0);
+                    gemm::gemm_f64(m, n, depth, a, b, f64, n);
+                    add_exact(f64, n, acc, stride, |sum| sum as i64 as i32);
+                }
+            } else {
+                let a = operand::as_i32(a, m, k, room_a);
+                let b = operand::as_i32(b, k, n, room_b);
+                int::multiply_i32(m, n, k, a, b, acc, stride);
+            }
+        }),
+    }
+}
+
+/// The shallowest slice of an integer product that is worth the detour through floats.
+const LEAST_DEPTH: usize = 64;
+
+/// A product as a sum of products at most `depth` deep.
+fn slices<'a, T: Copy>(
+    a: Dense<'a, T>,
+    b: Dense<'a, T>,
+    k: usize,
+    depth: usize,
+) -> impl Iterator<Item = (Dense<'a, T>, Dense<'a, T>, usize)> {
+    let depth = depth.clamp(1, k.max(1));
+    (0..k).step_by(depth).map(move |start| {
+        let skip = |x: Dense<'a, T>, stride: isize| Dense {
+            offset: (x.offset as isize + start as isize * stride) as usize,
+            ..x
+        };
+        (skip(a, a.col_stride), skip(b, b.row_stride), depth.min(k - start))
+    })
+}
+
+/// Adds sums that are integers to the accumulator.
+fn add_exact<T: Copy>(
+    sums: &[T],
+    columns: usize,
+    acc: &mut [i32],
+    acc_row_stride: usize,
+    to_int: impl Fn(T) -> i32,
+) {
+    for (sums, acc) in sums.chunks_exact(columns).zip(acc.chunks_mut(acc_row_stride)) {
+        for (acc, sum) in acc.iter_mut().zip(sums) {
+            *acc = acc.wrapping_add(to_int(*sum));
         }
     }
 }

@@ -58,9 +58,39 @@ fn join<T: Element>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
     lanes[0]
 }
 
+/// Rows whose lanes are joined together, one row a vector lane.
+const BATCH: usize = 16;
+
 #[inline(always)]
 fn rows<T: Element>(x: &[u8], len: usize, identity: T, out: &mut [u8], f: impl Fn(T, T) -> T) {
-    for (row, out) in elements::<T>(x).chunks_exact(len).zip(elements_mut::<T>(out)) {
+    let (x, out) = (elements::<T>(x), elements_mut::<T>(out));
+    let whole = out.len() / BATCH * BATCH;
+    let (batches, rest) = x.split_at(whole * len);
+    let (out_batches, out_rest) = out.split_at_mut(whole);
+    let (out_batches, _) = out_batches.as_chunks_mut::<BATCH>();
+    // Joining lanes of one row leaves ever fewer of them to a vector; across rows it does not.
+    let mut lanes = [[identity; BATCH]; LANES / 2];
+    for (batch, out) in batches.chunks_exact(BATCH * len).zip(out_batches) {
+        for (i, row) in batch.chunks_exact(len).enumerate() {
+            let mut own = [identity; LANES];
+            fold_row::<T>(row, &mut own, &f);
+            for lane in 0..LANES / 2 {
+                lanes[lane][i] = f(own[lane], own[lane + LANES / 2]);
+            }
+        }
+        let mut width = LANES / 4;
+        while width > 0 {
+            for lane in 0..width {
+                let (low, high) = lanes.split_at_mut(lane + width);
+                for (a, b) in low[lane].iter_mut().zip(&high[0]) {
+                    *a = f(*a, *b);
+                }
+            }
+            width /= 2;
+        }
+        *out = lanes[0].map(T::store);
+    }
+    for (row, out) in rest.chunks_exact(len).zip(out_rest) {
         let mut lanes = [identity; LANES];
         fold_row::<T>(row, &mut lanes, &f);
         *out = join(lanes, &f).store();

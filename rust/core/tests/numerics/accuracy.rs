@@ -33,11 +33,16 @@ fn error_in_ulp(ours: f32, expected: f64) -> f64 {
     }
     if ours == nearest {
         // The sign of a zero counts.
-        return if ours.is_sign_negative() == nearest.is_sign_negative() { 0.0 } else { f64::INFINITY };
+        return if ours.is_sign_negative() == nearest.is_sign_negative() {
+            0.0
+        } else {
+            f64::INFINITY
+        };
     }
     let exponent = (nearest.abs().to_bits() >> 23).clamp(1, 254) as i32 - 127;
     let ulp = 2f64.powi(exponent - 23);
-    let finite = |x: f32| if x.is_infinite() { 2f64.powi(128).copysign(x as f64) } else { x as f64 };
+    let finite =
+        |x: f32| if x.is_infinite() { 2f64.powi(128).copysign(x as f64) } else { x as f64 };
     (finite(ours) - expected.clamp(-(2f64.powi(128)), 2f64.powi(128))).abs() / ulp
 }
 

@@ -27,8 +27,7 @@ fn f32_bytes(values: impl Iterator<Item = u32>) -> Vec<u8> {
 
 #[test]
 fn narrow_floats_are_those_of_ml_dtypes() {
-    let tables: Vec<Formats> =
-        serde_json::from_str(include_str!("../data/formats.json")).unwrap();
+    let tables: Vec<Formats> = serde_json::from_str(include_str!("../data/formats.json")).unwrap();
     for table in tables {
         let dtype = table.dtype;
         let codes: Vec<u8> = match dtype {

@@ -160,3 +160,27 @@ fn unaligned_tiles_multiply() {
     copy_strided(4, &[64], &out[1..], 0, &[1], &mut copy, 0, &[1]);
     assert_eq!(copy, expected);
 }
+
+#[test]
+fn deep_integer_products_stay_exact() {
+    let (m, n, k) = (3, 5, 1500);
+    for (dtype, extreme) in
+        [(DType::I8, 0x80u64), (DType::U8, 0xff), (DType::I16, 0x8000), (DType::U16, 0xffff)]
+    {
+        let size = dtype.size();
+        let mut x = vec![0; k * n * size];
+        pallas_rs_core::fill(size, extreme, &mut x);
+        let mut wide = [0; 8];
+        convert(dtype, DType::I64, &x[..size], &mut wide);
+        let value = i64::from_le_bytes(wide);
+        let a = MatRef { dtype, data: &x, offset: 0, row_stride: k as isize, col_stride: 1 };
+        let b = MatRef { dtype, data: &x, offset: 0, row_stride: n as isize, col_stride: 1 };
+        let mut acc = vec![0; m * n * 4];
+        let (opts, mut scratch) = (MatmulOpts::default(), MatmulScratch::default());
+        matmul(m, n, k, &a, &b, &mut acc, n, DType::I32, false, opts, &mut scratch);
+        for i in 0..m * n {
+            let sum = (value * value * k as i64) as i32;
+            assert_eq!(load_scalar(4, &acc, i) as u32 as i32, sum, "{dtype}");
+        }
+    }
+}

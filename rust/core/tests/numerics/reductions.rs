@@ -1,8 +1,8 @@
 //! Reductions against loops over every index.
 
 use pallas_rs_core::{
-    BinaryKind, CumulativeKind, DType, ReduceKind, SplitMix64, arg_reduce, binary_scalar,
-    convert, convert_scalar, cumulative, dense_strides, load_scalar, reduce,
+    BinaryKind, CumulativeKind, DType, ReduceKind, SplitMix64, arg_reduce, binary_scalar, convert,
+    convert_scalar, cumulative, dense_strides, load_scalar, reduce,
 };
 use proptest::prelude::*;
 
