@@ -201,7 +201,7 @@ impl Finding {
     pub fn text(&self) -> String {
         let mut text = format!("pallas_rs.{}[{}]: {}\n", self.class, self.code, self.message);
         let mut line = |label: &str, value: &str| {
-            text.push_str(&format!("  {label:<8} {value}\n"));
+            text.extend(["  ", label, &" ".repeat(9 - label.len().min(8)), value, "\n"]);
         };
         line("kernel", &self.kernel);
         if let Some(who) = &self.who {
@@ -224,7 +224,7 @@ impl Finding {
         if let Some(hint) = &self.hint {
             line("hint", hint);
         }
-        text.push_str(&format!("replay: {}", self.replay));
+        text.extend(["replay: ", &self.replay]);
         text
     }
 }

@@ -99,7 +99,7 @@ impl<O: Observer> Ctx<'_, O> {
                 self.perform_store(store);
             }
         }
-        self.waited(Engine::TmaStore, n, read_only)
+        Ok(self.waited(Engine::TmaStore, n, read_only))
     }
 
     /// Waits until at most `n` cp.async copies are in flight.
@@ -108,17 +108,17 @@ impl<O: Observer> Ctx<'_, O> {
         while let Some(load) = self.thread.queues.copies.pop_due(n) {
             self.perform_load(&load, Engine::CpAsync);
         }
-        self.waited(Engine::CpAsync, n, false)
+        Ok(self.waited(Engine::CpAsync, n, false))
     }
 
     /// Tells the observer of a wait for groups, which never blocks: what it waits for can always be
     /// performed.
-    pub(super) fn waited(&mut self, engine: Engine, n: u32, read_only: bool) -> Result {
+    pub(super) fn waited(&mut self, engine: Engine, n: u32, read_only: bool) -> Flow {
         if O::WATCHES {
             let at = self.at();
             self.worker.observer.on_group_wait(at, engine, n, read_only);
         }
-        Ok(Flow::Next)
+        Flow::Next
     }
 
     /// The barrier in an operand.

@@ -63,7 +63,7 @@ impl<O: Observer> Ctx<'_, O> {
         while let Some(product) = self.thread.queues.products.pop_due(n) {
             self.perform_product(product);
         }
-        self.waited(Engine::Wgmma, n, false)
+        Ok(self.waited(Engine::Wgmma, n, false))
     }
 
     /// Reads an accumulator, first waiting when `wait` says so.

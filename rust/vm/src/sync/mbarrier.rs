@@ -36,7 +36,7 @@ pub(crate) struct BarrierKey {
 /// The barriers of one allocation, in one block.
 #[derive(Clone, Debug)]
 pub(crate) struct Barriers {
-    barriers: Box<[Barrier]>,
+    states: Box<[Barrier]>,
     /// Phases observed, by barrier and thread. 0 also stands for a thread that never waited.
     seen: Box<[u64]>,
     threads: usize,
@@ -48,7 +48,7 @@ impl Barriers {
         let barrier =
             Barrier { phase: 0, arrived: 0, needed, in_flight: 0, observed: 0, collectives: 0 };
         Barriers {
-            barriers: vec![barrier; count].into(),
+            states: vec![barrier; count].into(),
             seen: vec![0; count * threads].into(),
             threads,
         }
@@ -56,13 +56,13 @@ impl Barriers {
 
     /// The barrier at a row-major index.
     pub(crate) fn get(&self, index: usize) -> &Barrier {
-        &self.barriers[index]
+        &self.states[index]
     }
 
     /// This block issued a collective copy with this barrier. Which one of its kind it is: the
     /// blocks of a cluster issue the same ones in the same order.
     pub(crate) fn count_collective(&mut self, index: usize) -> u64 {
-        let barrier = &mut self.barriers[index];
+        let barrier = &mut self.states[index];
         barrier.collectives += 1;
         barrier.collectives - 1
     }
@@ -75,7 +75,7 @@ impl Barriers {
     /// One arrival. Whether it completed the phase.
     #[inline]
     pub(crate) fn arrive(&mut self, index: usize) -> Result<bool, BarrierRule> {
-        let barrier = &mut self.barriers[index];
+        let barrier = &mut self.states[index];
         if barrier.arrived + barrier.in_flight >= barrier.needed {
             return Err(barrier.too_many());
         }
@@ -85,7 +85,7 @@ impl Barriers {
     /// A copy was issued whose completion arrives here.
     #[inline]
     pub(crate) fn expect(&mut self, index: usize) -> Result<(), BarrierRule> {
-        let barrier = &mut self.barriers[index];
+        let barrier = &mut self.states[index];
         if barrier.arrived + barrier.in_flight >= barrier.needed {
             return Err(barrier.too_many());
         }
@@ -96,13 +96,13 @@ impl Barriers {
     /// A copy announced by [`Barriers::expect`] has landed. Whether it completed the phase.
     #[inline]
     pub(crate) fn land(&mut self, index: usize) -> Result<bool, BarrierRule> {
-        self.barriers[index].in_flight -= 1;
+        self.states[index].in_flight -= 1;
         self.count_arrival(index)
     }
 
     #[inline]
     fn count_arrival(&mut self, index: usize) -> Result<bool, BarrierRule> {
-        let barrier = &mut self.barriers[index];
+        let barrier = &mut self.states[index];
         barrier.arrived += 1;
         if barrier.arrived < barrier.needed {
             return Ok(false);
@@ -126,7 +126,7 @@ impl Barriers {
     /// observed.
     #[inline]
     pub(crate) fn observe(&mut self, index: usize, thread: usize) -> Result<bool, BarrierRule> {
-        let barrier = &mut self.barriers[index];
+        let barrier = &mut self.states[index];
         let seen = &mut self.seen[index * self.threads + thread];
         if *seen == barrier.phase {
             return Ok(false);
@@ -145,7 +145,7 @@ impl Barriers {
 
     /// The first barrier that ends in the middle of a phase.
     pub(crate) fn check_end(&self) -> Option<(usize, BarrierRule)> {
-        self.barriers.iter().enumerate().find_map(|(index, b)| {
+        self.states.iter().enumerate().find_map(|(index, b)| {
             (b.arrived > 0).then_some((
                 index,
                 BarrierRule::PendingAtEnd { arrived: b.arrived, needed: b.needed },

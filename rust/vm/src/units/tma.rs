@@ -76,19 +76,21 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// Moves the bytes of a store.
     pub(crate) fn perform_store(&mut self, store: Store) {
-        let elem = store.dtype.size();
-        let transfer = &store.transfer;
-        if let Some(kind) = store.reduction {
-            self.reduce(&store, kind);
-        } else if let (Base::Global(arg), None) = (transfer.to.base, store.captured) {
-            let source = self.source(transfer.from.base, elem, transfer.from.end);
-            transfer.copy(elem, source, self.call.gmem.target(arg));
-        } else {
-            let id = store.captured.unwrap_or_else(|| self.capture(transfer, elem));
-            self.scatter_tile(transfer, elem, id);
+        let Store { transfer, dtype, reduction, captured, ticket } = store;
+        let elem = dtype.size();
+        match (reduction, transfer.to.base, captured) {
+            (Some(kind), _, _) => self.reduce(kind, &transfer, dtype, captured),
+            (None, Base::Global(arg), None) => {
+                let source = self.source(transfer.from.base, elem, transfer.from.end);
+                transfer.copy(elem, source, self.call.gmem.target(arg));
+            }
+            (None, _, _) => {
+                let id = captured.unwrap_or_else(|| self.capture(&transfer, elem));
+                self.scatter_tile(&transfer, elem, id);
+            }
         }
         self.worker.stats.tma_bytes += (transfer.len() * elem) as u64;
-        self.worker.observer.on_complete(self.cluster.index, Engine::TmaStore, store.ticket);
+        self.worker.observer.on_complete(self.cluster.index, Engine::TmaStore, ticket);
     }
 
     /// Reads the source of a store, which may be overwritten from then on.
@@ -98,23 +100,21 @@ impl<O: Observer> Ctx<'_, O> {
         }
     }
 
-    fn reduce(&mut self, store: &Store, kind: RmwKind) {
-        let (transfer, elem) = (&store.transfer, store.dtype.size());
+    fn reduce(
+        &mut self,
+        kind: RmwKind,
+        transfer: &Transfer,
+        dtype: DType,
+        captured: Option<TileId>,
+    ) {
+        let elem = dtype.size();
         let bytes = transfer.len() * elem;
-        let x = store.captured.unwrap_or_else(|| self.capture(transfer, elem));
+        let x = captured.unwrap_or_else(|| self.capture(transfer, elem));
         let (id, mut old) = self.new_tile(bytes);
-        let old_bytes = old.bytes_mut(bytes);
-        transfer.gather_target(
-            elem,
-            self.source(transfer.to.base, elem, transfer.to.end),
-            old_bytes,
-        );
-        rmw::combine(
-            kind,
-            store.dtype,
-            old_bytes,
-            Operand::Slice(self.worker.pool.bytes(x, bytes)),
-        );
+        let target = self.source(transfer.to.base, elem, transfer.to.end);
+        transfer.gather_target(elem, target, old.bytes_mut(bytes));
+        let x_bytes = Operand::Slice(self.worker.pool.bytes(x, bytes));
+        rmw::combine(kind, dtype, old.bytes_mut(bytes), x_bytes);
         self.worker.pool.put(id, old);
         self.worker.pool.release(x);
         self.scatter_tile(transfer, elem, id);

@@ -97,12 +97,12 @@ impl Product {
 impl<O: Observer> Ctx<'_, O> {
     /// A view as an operand of a tensor core instruction.
     pub(crate) fn matrix(&self, view: &RefVal, dtype: DType) -> Result<Matrix> {
-        Matrix::new(view, dtype).ok_or_else(|| match view.escape {
-            Some(_) => self.out_of_bounds(view, Access::TensorCore),
-            None => {
-                let what = "a tensor core operand that is not a whole matrix".to_owned();
-                TrapKind::Unsupported { what }.into()
+        Matrix::new(view, dtype).ok_or_else(|| {
+            if view.escape.is_some() {
+                return self.out_of_bounds(view, Access::TensorCore);
             }
+            let what = "a tensor core operand that is not a whole matrix".to_owned();
+            TrapKind::Unsupported { what }.into()
         })
     }
 
