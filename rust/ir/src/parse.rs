@@ -1,6 +1,6 @@
 //! Reads the text form of [`crate::text`].
 
-use crate::op::Op;
+use crate::op::{OPS, Op};
 use crate::options::Options;
 use crate::program::{
     Arg, Binding, GridDim, Inst, MAX_DEPTH, Program, Region, Span, SpanId, Value,
@@ -186,7 +186,8 @@ impl<'a> Parser<'a> {
     fn op(&mut self) -> Parsed<Op> {
         let start = self.peek();
         let mnemonic = self.word();
-        if mnemonic.is_empty() {
+        if !OPS.iter().any(|row| row.mnemonic == mnemonic) {
+            self.rest = start;
             return self.fail("an op");
         }
         let parsed = if self.rest.starts_with('(') {
@@ -200,7 +201,7 @@ impl<'a> Parser<'a> {
         };
         parsed.or_else(|error| {
             self.rest = start;
-            self.fail(&format!("an op ({error})"))
+            self.fail(&format!("attributes of {mnemonic} ({error})"))
         })
     }
 
@@ -247,8 +248,10 @@ impl<'a> Parser<'a> {
         }
         self.expect("<")?;
         let spaces = [Space::Gmem, Space::Smem, Space::Tmem, Space::Regs];
+        let start = self.peek();
         let word = self.word();
         let Some(space) = spaces.into_iter().find(|space| space.to_string() == word) else {
+            self.rest = start;
             return self.fail("a memory space");
         };
         self.expect(",")?;

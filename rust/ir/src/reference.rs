@@ -63,7 +63,7 @@ fn operands(row: &OpInfo) -> String {
         };
         format!("`{}`: {kind}{mark}", operand.name)
     });
-    or_none(named.collect())
+    or_none(&named.collect::<Vec<_>>())
 }
 
 fn attributes(row: &OpInfo) -> String {
@@ -71,9 +71,9 @@ fn attributes(row: &OpInfo) -> String {
         let ty: String = attribute.ty.split_whitespace().collect();
         format!("`{}: {ty}`", attribute.name)
     });
-    or_none(named.collect())
+    or_none(&named.collect::<Vec<_>>())
 }
 
-fn or_none(items: Vec<String>) -> String {
+fn or_none(items: &[String]) -> String {
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }

@@ -36,6 +36,8 @@ fn edits() -> impl Strategy<Value = Vec<(u8, prop::sample::Index, u8)>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn wire_json_and_text_give_the_program_back(program in programs()) {
         prop_assert_eq!(&wire::decode(&wire::encode(&program)).unwrap(), &program);

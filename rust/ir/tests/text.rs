@@ -101,8 +101,10 @@ fn refuses(from: &str, to: &str, expected: &str) {
 #[test]
 fn errors_name_line_and_expectation() {
     refuses("threads 2", "threads two", "line 4: expected a number, found `two`");
-    refuses("store", "stare", "line 21: expected an op (Unexpected variant)");
+    refuses("store", "stare", "line 22: expected an op, found `stare %12, %11 @4`");
     refuses("f32[8,128]", "f31[8,128]", "line 7: expected a type, found `f31[8,128] = operand 1`");
     refuses("%8:", "%7:", "line 17: expected one type for %7, found ` = load %3 @4`");
-    refuses("smem, f32", "cmem, f32", "");
+    let found = "cmem, f32[128]>, %4: ref<smem, barrier[]>|";
+    let expected = format!("line 11: expected a memory space, found `{found}`");
+    refuses("smem, f32", "cmem, f32", &expected);
 }
