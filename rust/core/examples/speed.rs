@@ -9,6 +9,7 @@ use pallas_rs_core::{
 };
 
 /// Nanoseconds of the best of many runs.
+#[allow(clippy::disallowed_methods, reason = "a clock is what this program is about")]
 fn best(mut f: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     let start = Instant::now();

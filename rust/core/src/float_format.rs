@@ -102,19 +102,9 @@ impl Format {
         let code = if magnitude > F32_INFINITY { self.nan() } else { code };
 
         let sign = (bits >> 31) << (self.exponent_bits + self.mantissa_bits);
-        let signed = match self.special {
-            Special::Ieee | Special::NanOnly => code | sign,
-            // A zero has no sign here, and the NaN is what a sign without magnitude means.
-            Special::NanIsNegativeZero => {
-                if code == 0 {
-                    0
-                } else {
-                    code | sign
-                }
-            }
-            Special::Saturate => code | sign,
-        };
-        signed as u8
+        // Without a negative zero, a sign without magnitude would mean NaN.
+        let unsigned = self.special == Special::NanIsNegativeZero && code == 0;
+        (if unsigned { 0 } else { code | sign }) as u8
     }
 
     /// The bits of the `float32` a code stands for.
@@ -138,7 +128,7 @@ impl Format {
         if mantissa == 0 {
             return sign;
         }
-        let leading = 31 - mantissa.leading_zeros();
+        let leading = mantissa.ilog2();
         let exponent = leading + F32_BIAS + 1 - self.bias - self.mantissa_bits;
         let mantissa = (mantissa << (F32_MANTISSA_BITS - leading)) & ((1 << F32_MANTISSA_BITS) - 1);
         sign | exponent << F32_MANTISSA_BITS | mantissa

@@ -4,6 +4,11 @@
 //! A scalar register is a `u64` that holds an element's bytes in its low bits and zeros above, see
 //! [`mod@element`].
 
+#![allow(
+    clippy::inline_always,
+    reason = "loops compiled for several instruction sets vectorise only what is inlined into them"
+)]
+
 pub mod dtype;
 pub mod element;
 mod eval;

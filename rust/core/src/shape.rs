@@ -246,9 +246,8 @@ fn transpose<T: bytemuck::Pod>(
                 }
                 for j in 0..BLOCK {
                     let start = (d + j as isize * dst_stride) as usize;
-                    let dst = &mut dst[start..][..BLOCK];
-                    for i in 0..BLOCK {
-                        dst[i] = block[i][j];
+                    for (dst, column) in dst[start..][..BLOCK].iter_mut().zip(&block) {
+                        *dst = column[j];
                     }
                 }
                 continue;

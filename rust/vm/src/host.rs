@@ -20,7 +20,7 @@ pub struct HostError(pub String);
 /// Services of the surrounding process. Called on the worker that runs the block, never with a
 /// lock held.
 pub trait Host: Sync {
-    /// Runs a serialized StableHLO module on `args` (an op the machine does not implement).
+    /// Runs a serialized `StableHLO` module on `args` (an op the machine does not implement).
     ///
     /// # Errors
     /// When the module does not compile or run.

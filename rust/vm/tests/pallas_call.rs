@@ -69,7 +69,9 @@ fn blocks_visited_again_see_what_was_written() {
 fn dynamic(bounds: usize) -> Program {
     let mut b = Builder::new("dynamic");
     b.in_order();
-    (0..bounds).for_each(|_| drop(b.dynamic_grid()));
+    for _ in 0..bounds {
+        b.dynamic_grid();
+    }
     let o = b.output("o_ref", DType::I32, &[4]);
     let i = b.program_id(0);
     let n = b.num_programs(0);

@@ -173,10 +173,14 @@ pub fn convert(from: DType, to: DType, x: &[u8], out: &mut [u8]) {
 fn saturate_sub_byte(bits: u32, signed: bool, x: &mut [u8]) {
     if signed {
         let high = (1i8 << (bits - 1)) - 1;
-        x.iter_mut().for_each(|x| *x = (*x as i8).clamp(!high, high) as u8);
+        for x in x {
+            *x = (*x as i8).clamp(!high, high) as u8;
+        }
     } else {
         let high = (1u8 << bits) - 1;
-        x.iter_mut().for_each(|x| *x = (*x).min(high));
+        for x in x {
+            *x = (*x).min(high);
+        }
     }
 }
 
@@ -189,8 +193,9 @@ pub fn convert_scalar(from: DType, to: DType, x: u64) -> u64 {
     match (from, to) {
         (DType::I32, DType::I64) => x as i32 as i64 as u64,
         (DType::I64 | DType::U64 | DType::U32, DType::I32 | DType::U32) => x as u32 as u64,
-        (DType::I32, DType::U32) | (DType::U32, DType::I64 | DType::U64) => x,
-        (DType::Bool, DType::I32 | DType::U32 | DType::I64 | DType::U64) => x,
+        (DType::I32, DType::U32)
+        | (DType::U32, DType::I64 | DType::U64)
+        | (DType::Bool, DType::I32 | DType::U32 | DType::I64 | DType::U64) => x,
         (DType::I32 | DType::I64 | DType::U32, DType::Bool) => (x != 0) as u64,
         (DType::I32, DType::F32) => (x as i32 as f32).to_bits() as u64,
         (DType::F32, DType::I32) => f32::from_bits(x as u32) as i32 as u32 as u64,

@@ -25,6 +25,7 @@ impl Operand<'_> {
 pub(super) const STRIP_BYTES: usize = 2048;
 
 /// An operand that can be read strip by strip: a splat is spread over one strip, once.
+#[allow(clippy::large_enum_variant, reason = "lives on the stack of one call")]
 pub(super) enum Strips<'a> {
     Slice(&'a [u8]),
     Splat([u8; STRIP_BYTES]),

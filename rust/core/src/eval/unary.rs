@@ -220,9 +220,13 @@ fn sub_byte_in_place(kind: UnaryKind, dtype: DType, x: &mut [u8]) {
     match kind {
         UnaryKind::PopulationCount | UnaryKind::Clz => {
             let unused = if kind == UnaryKind::Clz { 8 - bits as u8 } else { 0 };
-            x.iter_mut().for_each(|x| *x = wrap_sub_byte(bits, false, *x));
+            for x in &mut *x {
+                *x = wrap_sub_byte(bits, false, *x);
+            }
             tile_u8(kind, x);
-            x.iter_mut().for_each(|x| *x -= unused);
+            for x in &mut *x {
+                *x -= unused;
+            }
         }
         _ if signed => tile_i8(kind, x),
         _ => tile_u8(kind, x),

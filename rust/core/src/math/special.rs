@@ -12,6 +12,18 @@ pub(super) fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
 
+/// Bernoulli numbers `B_2k / 2k`: the coefficients of [`digamma`]'s asymptotic series.
+const SERIES: [f64; 8] = [
+    1.0 / 12.0,
+    -1.0 / 120.0,
+    1.0 / 252.0,
+    -1.0 / 240.0,
+    1.0 / 132.0,
+    -691.0 / 32760.0,
+    1.0 / 12.0,
+    -3617.0 / 8160.0,
+];
+
 /// The derivative of [`lgamma`]: reflection for negative arguments, the recurrence up to 12, then
 /// the asymptotic series, whose first neglected term is below 1e-17 there. NaN at the poles but
 /// that at zero.
@@ -32,17 +44,6 @@ pub(super) fn digamma(x: f64) -> f64 {
         shift -= 1.0 / x;
         x += 1.0;
     }
-    // Bernoulli numbers B_2k / 2k.
-    const SERIES: [f64; 8] = [
-        1.0 / 12.0,
-        -1.0 / 120.0,
-        1.0 / 252.0,
-        -1.0 / 240.0,
-        1.0 / 132.0,
-        -691.0 / 32760.0,
-        1.0 / 12.0,
-        -3617.0 / 8160.0,
-    ];
     let z = 1.0 / (x * x);
     let tail = SERIES.iter().rev().fold(0.0, |sum, term| sum * z + term) * z;
     shift + libm::log(x) - 0.5 / x - tail

@@ -116,7 +116,7 @@ pub fn matmul(
             let a = operand::as_i64(a, m, k, room_a);
             let b = operand::as_i64(b, k, n, room_b);
             acc.update(accumulate, i64, |acc, stride| {
-                int::multiply_i64(m, n, k, a, b, acc, stride)
+                int::multiply_i64(m, n, k, a, b, acc, stride);
             });
         }
         _ => acc.update(accumulate, i32, |acc, stride| {

@@ -51,21 +51,20 @@ impl ReduceKind {
 
     /// What a reduction of nothing gives, as a scalar register.
     fn identity(self, dtype: DType) -> u64 {
-        let bool = dtype == DType::Bool;
         let number = |x: i64| convert_scalar(DType::I64, dtype, x as u64);
         let infinity = |x: f32| convert_scalar(DType::F32, dtype, x.to_bits() as u64);
-        let bits = dtype.packed_bits() as u32;
-        let signed = dtype.class() == Class::Signed;
+        let sign_bit = 1 << (dtype.packed_bits() - 1);
+        let (least, largest) = match dtype.class() {
+            Class::Float => (infinity(f32::NEG_INFINITY), infinity(f32::INFINITY)),
+            Class::Signed => (number(sign_bit), number(!sign_bit)),
+            Class::Bool | Class::Unsigned | Class::Complex => (0, number(-1)),
+        };
         match self {
             ReduceKind::Sum | ReduceKind::Or | ReduceKind::Xor => 0,
             ReduceKind::Prod => number(1),
-            ReduceKind::And => number(if bool { 1 } else { -1 }),
-            ReduceKind::Max | ReduceKind::ArgMax if dtype.is_float() => infinity(f32::NEG_INFINITY),
-            ReduceKind::Min | ReduceKind::ArgMin if dtype.is_float() => infinity(f32::INFINITY),
-            ReduceKind::Max | ReduceKind::ArgMax if signed => number(-1 << (bits - 1)),
-            ReduceKind::Max | ReduceKind::ArgMax => 0,
-            ReduceKind::Min | ReduceKind::ArgMin if signed => number(!(-1 << (bits - 1))),
-            ReduceKind::Min | ReduceKind::ArgMin => number(if bool { 1 } else { -1 }),
+            ReduceKind::And => number(-1),
+            ReduceKind::Max | ReduceKind::ArgMax => least,
+            ReduceKind::Min | ReduceKind::ArgMin => largest,
         }
     }
 }

@@ -130,13 +130,12 @@ fn ordinal(dtype: DType, bytes: &[u8]) -> i128 {
 /// Where XLA is wrong or coarse, and the machine is not.
 fn xla_differs(row: &Row) -> bool {
     match (row.family.as_str(), row.kind.as_str(), row.dtype) {
-        // Counts the copies of the sign.
-        ("unary", "population_count", DType::I2 | DType::I4) => true,
-        // Flushes a product that the type can hold.
-        ("unary", "square", DType::F8E8M0FNU) => true,
-        // Evaluated in `float16`, where the exponential overflows.
-        ("unary", "logistic", DType::F16) => true,
-        // Takes the exponent of the largest numbers for that of infinity, which the type lacks.
+        // It counts the copies of the sign; flushes a product that the type can hold; evaluates in
+        // `float16`, where the exponential overflows.
+        ("unary", "population_count", DType::I2 | DType::I4)
+        | ("unary", "square", DType::F8E8M0FNU)
+        | ("unary", "logistic", DType::F16) => true,
+        // It takes the exponent of the largest numbers for that of infinity, which the type lacks.
         ("convert", to, DType::F4E2M1FN) => kind::<DType>(to).is_int(),
         _ => false,
     }

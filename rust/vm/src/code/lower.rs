@@ -260,7 +260,7 @@ impl<'p> Lower<'p> {
                 self.operand(v, false)
             })
             .collect();
-        if let Some(special) = self.special(&inst.op, &operands, &results) {
+        if let Some(special) = Self::special(&inst.op, &operands, &results) {
             self.emit(special);
         } else {
             let taken = |reg: Reg| {
@@ -283,7 +283,7 @@ impl<'p> Lower<'p> {
         node.dying_after.iter().for_each(|&v| self.die(v, true));
     }
 
-    fn special(&self, op: &Op, operands: &[Operand], results: &[Operand]) -> Option<Inst> {
+    fn special(op: &Op, operands: &[Operand], results: &[Operand]) -> Option<Inst> {
         let &[Operand::Scalar { register: dst, dtype: to }] = results else { return None };
         let mut from = None;
         let mut src = Vec::with_capacity(operands.len());

@@ -35,8 +35,9 @@ impl<O: Observer> Ctx<'_, O> {
             Some(c) => self.share(c, source, target),
             None => Share::default(),
         };
+        let spare = self.cluster.engines.spare.pop();
         let (from, to) = (share.part.as_ref().unwrap_or(self.view(source)), self.view(target));
-        let transfer = Transfer::new(from, to);
+        let transfer = Transfer::new(spare, from, to);
         let rest = (!from.is_full()).then(|| {
             let contents = match oob {
                 OobMode::Zeros | OobMode::PromiseInBounds => Contents::Zero,
@@ -86,12 +87,13 @@ impl<O: Observer> Ctx<'_, O> {
         self.drift()?;
         if self.predicate(predicate) {
             let dtype = self.element_type(source);
+            let spare = self.cluster.engines.spare.pop();
             let (from, to) = (self.view(source), self.view(target));
             self.check_inside(from, Access::CopyInSmem)?;
             if to.escape.is_some_and(|e| e.start < 0) {
                 return Err(self.out_of_bounds(to, Access::TmaStore));
             }
-            if let Some(transfer) = Transfer::new(from, to) {
+            if let Some(transfer) = Transfer::new(spare, from, to) {
                 let ticket = self.cluster.engines.ticket();
                 let store = Store { transfer, dtype, reduction, captured: None, ticket };
                 if O::WATCHES {
@@ -136,6 +138,7 @@ impl<O: Observer> Ctx<'_, O> {
     fn share(&self, collective: &Collective, source: Operand, target: Operand) -> Share {
         let cluster = &self.call.code.program.cluster;
         let peers = peers(self.thread.block as usize, &collective.axes, cluster);
+        let peers: Box<[u32]> = peers.as_slice().into();
         let rank =
             peers.iter().position(|&b| b == self.thread.block).expect("a block is its own peer");
         let leads = rank == 0;
@@ -226,13 +229,13 @@ struct Share {
     /// The part of the source it receives, if not all.
     part: Option<RefVal>,
     /// The blocks that take part; empty if it is alone.
-    peers: SmallVec<[u32; 8]>,
+    peers: Box<[u32]>,
     /// Whether its own barrier is arrived on.
     arrives: bool,
 }
 
 impl Default for Share {
     fn default() -> Self {
-        Share { part: None, peers: SmallVec::new(), arrives: true }
+        Share { part: None, peers: Box::default(), arrives: true }
     }
 }

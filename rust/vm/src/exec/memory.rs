@@ -312,14 +312,21 @@ fn choose(lanes: core::Operand<'_>, size: usize, new: &[u8], out: &mut [u8]) {
     match lanes {
         core::Operand::Splat(0) => {}
         core::Operand::Splat(_) => out.copy_from_slice(new),
-        core::Operand::Slice(lanes) => {
-            let elements = out.chunks_exact_mut(size).zip(new.chunks_exact(size));
-            for ((out, new), lane) in elements.zip(lanes) {
-                if *lane != 0 {
-                    out.copy_from_slice(new);
-                }
-            }
-        }
+        core::Operand::Slice(lanes) => match size {
+            1 => choose_each::<1>(lanes, new, out),
+            2 => choose_each::<2>(lanes, new, out),
+            4 => choose_each::<4>(lanes, new, out),
+            8 => choose_each::<8>(lanes, new, out),
+            _ => choose_each::<16>(lanes, new, out),
+        },
+    }
+}
+
+/// The size is a constant so that the loop has no branches and no calls.
+fn choose_each<const SIZE: usize>(lanes: &[u8], new: &[u8], out: &mut [u8]) {
+    let elements = out.as_chunks_mut::<SIZE>().0.iter_mut().zip(new.as_chunks::<SIZE>().0);
+    for ((out, new), lane) in elements.zip(lanes) {
+        *out = if *lane != 0 { *new } else { *out };
     }
 }
 

@@ -4,10 +4,9 @@ use crate::code::Operand;
 use crate::machine::{Ctx, Flow, Result};
 use crate::memory::{Base, RefVal};
 use crate::observer::{At, BarrierId, Engine, Observer};
-use crate::sync::mbarrier::arrival_targets;
+use crate::sync::mbarrier::{arrival_targets, coordinates};
 use crate::sync::{BarrierKey, Barriers};
 use crate::trap::{Access, BarrierName, BarrierRule, Trap, TrapKind, Waiting};
-use crate::units::tma::locate_at;
 use pallas_rs_ir::options::AsyncCompletion;
 use pallas_rs_ir::{Alloc, AllocKind};
 
@@ -106,7 +105,7 @@ impl<O: Observer> Ctx<'_, O> {
     pub(crate) fn wait_gmem_to_smem(&mut self, n: u32) -> Result {
         self.drift()?;
         while let Some(load) = self.thread.queues.copies.pop_due(n) {
-            self.perform_load(&load, Engine::CpAsync);
+            self.perform_load(load, Engine::CpAsync);
         }
         Ok(self.waited(Engine::CpAsync, n, false))
     }
@@ -268,16 +267,17 @@ impl<O: Observer> Ctx<'_, O> {
                     && other.barrier.is_some_and(|k| same(k) && load.peers.contains(&k.block))
                 {
                     let other = self.cluster.engines.loads.remove(i).expect("it is in flight");
-                    self.perform_load(&other, Engine::TmaLoad);
+                    self.perform_load(other, Engine::TmaLoad);
                 } else {
                     i += 1;
                 }
             }
         }
-        self.perform_load(&load, Engine::TmaLoad);
+        let at = load.at;
+        self.perform_load(load, Engine::TmaLoad);
         match self.barriers(key).land(key.index as usize) {
-            Ok(completed) => self.arrived(key, load.at, completed),
-            Err(rule) => locate_at(Err(self.broken(key, rule)), load.at),
+            Ok(completed) => self.arrived(key, at, completed),
+            Err(rule) => Err(self.broken_at(key, rule, at)),
         }
     }
 
@@ -308,7 +308,7 @@ impl<O: Observer> Ctx<'_, O> {
         }
         if !pending[1] && self.cluster.engines.draw(RARITY) {
             let load = self.thread.queues.copies.pop_any().expect("there is one");
-            self.perform_load(&load, Engine::CpAsync);
+            self.perform_load(load, Engine::CpAsync);
         }
         if !pending[2] && self.cluster.engines.draw(RARITY) {
             let product = self.thread.queues.products.pop_any().expect("there is one");
@@ -344,7 +344,7 @@ impl<O: Observer> Ctx<'_, O> {
                 self.perform_store(s);
             }
             while let Some(c) = self.thread.queues.copies.pop_where(|c| c.writes(base)) {
-                self.perform_load(&c, Engine::CpAsync);
+                self.perform_load(c, Engine::CpAsync);
             }
             if ends {
                 self.finish_loads(base)?;
@@ -386,7 +386,7 @@ impl<O: Observer> Ctx<'_, O> {
             self.perform_product(product);
         }
         while let Some(load) = self.thread.queues.copies.pop_any() {
-            self.perform_load(&load, Engine::CpAsync);
+            self.perform_load(load, Engine::CpAsync);
         }
         while let Some(store) = self.thread.queues.stores.pop_any() {
             self.perform_store(store);
@@ -432,6 +432,20 @@ impl<O: Observer> Ctx<'_, O> {
     #[cold]
     pub(super) fn broken(&self, key: BarrierKey, rule: BarrierRule) -> Box<Trap> {
         TrapKind::Barrier { barrier: self.barrier_name(key), rule }.into()
+    }
+
+    /// The same, for a rule that an engine broke: it is the issue of its operation that is wrong.
+    #[cold]
+    fn broken_at(&self, key: BarrierKey, rule: BarrierRule, at: At) -> Box<Trap> {
+        let mut trap = self.broken(key, rule);
+        trap.locate(at.span, || {
+            let mut who = self.who();
+            let cluster = &self.call.code.program.cluster;
+            who.block = coordinates(at.thread.block as usize, cluster).to_vec();
+            who.thread = who.thread.map(|_| at.thread.thread as usize);
+            who
+        });
+        trap
     }
 }
 

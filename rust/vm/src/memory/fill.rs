@@ -30,17 +30,9 @@ pub(crate) fn fill(dtype: DType, contents: Contents, bytes: &mut [u8]) {
             if pattern[..size].iter().all(|b| *b == pattern[0]) {
                 bytes.fill(pattern[0]);
             } else {
-                bytes.chunks_exact_mut(size).for_each(|e| e.copy_from_slice(&pattern[..size]));
+                pallas_rs_core::fill(size, u64::from_le_bytes(pattern), bytes);
             }
         }
-    }
-}
-
-/// The same value in a scalar register.
-pub(crate) fn scalar(dtype: DType, contents: Contents) -> u64 {
-    match contents {
-        Contents::Zero => 0,
-        Contents::Unwritten => u64::from_le_bytes(unwritten(dtype).0),
     }
 }
 
@@ -91,6 +83,5 @@ mod tests {
         assert!(f64::from_le_bytes(complex[24..].try_into().unwrap()).is_nan());
         fill(DType::C128, Contents::Zero, &mut complex);
         assert_eq!(complex, [0; 32]);
-        assert_eq!(scalar(DType::I32, Contents::Unwritten), i32::MAX as u64);
     }
 }

@@ -145,11 +145,6 @@ impl RefVal {
         if self.void { None } else { Some(len) }
     }
 
-    /// Whether there is a [`RefVal::dense_len`].
-    pub(crate) fn is_dense(&self) -> bool {
-        self.dense_len().is_some()
-    }
-
     /// Elements `start, start + stride, …` of dimension `axis` of `self`, appended to `self.dims`
     /// of the result by the caller.
     #[inline]
@@ -450,7 +445,7 @@ mod tests {
         let v = whole(&[8, 16]).slice(&[SliceDim::Index(Start::Dynamic), span(4, 8)], [3]);
         assert_eq!((v.offset, v.dims.len(), v.is_full()), (3 * 16 + 4, 1, true));
         assert_eq!(v.bounds(), Some((52, 60)));
-        assert!(v.escape.is_none() && v.is_dense());
+        assert!(v.escape.is_none() && v.dense_len().is_some());
     }
 
     #[test]

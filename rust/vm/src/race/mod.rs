@@ -17,7 +17,7 @@
 //! other kernels.
 //!
 //! # Sources
-//! FastTrack (Flanagan and Freund, PLDI 2009) for epochs; PTX ISA 9.1 sections 8.7 to 8.9, 9.7.9.25,
+//! `FastTrack` (Flanagan and Freund, PLDI 2009) for epochs; PTX ISA 9.1 sections 8.7 to 8.9, 9.7.9.25,
 //! 9.7.13.15 and 9.7.15 for what orders what.
 
 mod clock;

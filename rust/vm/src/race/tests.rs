@@ -234,9 +234,9 @@ fn an_arrival_has_to_come_after_a_wait_for_the_phase_before() {
     for (handshake, want) in [(true, vec![]), (false, vec![Code::D1])] {
         let mut k = Kernel::new();
         k.arrive(0);
-        k.wait(if handshake { 0 } else { 1 }, 0);
+        k.wait(u32::from(!handshake), 0);
         k.arrive(0);
-        k.wait(if handshake { 0 } else { 1 }, 1);
+        k.wait(u32::from(!handshake), 1);
         let codes: Vec<Code> = k.codes().into_iter().filter(|&c| c == Code::D1).collect();
         assert_eq!(codes, want);
     }

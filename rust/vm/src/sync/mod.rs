@@ -5,7 +5,7 @@ pub(crate) mod queues;
 
 pub(crate) use mbarrier::{BarrierKey, Barriers};
 
-use crate::units::{Load, Product, Store};
+use crate::units::{Load, Product, Store, Transfer};
 use pallas_rs_core::SplitMix64;
 use pallas_rs_ir::options::AsyncCompletion;
 use queues::GroupQueue;
@@ -29,6 +29,9 @@ pub(crate) struct Engines {
     pub(crate) completion: AsyncCompletion,
     /// TMA loads, in the order of their issue.
     pub(crate) loads: VecDeque<Load>,
+    /// Transfers that are done, for the next ones: a steady loop does not allocate.
+    #[allow(clippy::vec_box, reason = "what moves from queue to queue is the box")]
+    pub(crate) spare: Vec<Box<Transfer>>,
     rng: SplitMix64,
     tickets: u64,
 }
@@ -42,7 +45,8 @@ impl Default for Engines {
 impl Engines {
     /// Engines with nothing in flight. `seed` is that of the run and the cluster together.
     pub(crate) fn new(completion: AsyncCompletion, seed: u64) -> Self {
-        Engines { completion, loads: VecDeque::new(), rng: SplitMix64::new(seed), tickets: 0 }
+        let (loads, spare, rng) = (VecDeque::new(), Vec::new(), SplitMix64::new(seed));
+        Engines { completion, loads, spare, rng, tickets: 0 }
     }
 
     /// A number that no other operation of the cluster has.

@@ -2,7 +2,7 @@
 
 use super::rmw;
 use super::transfer::{Side, Transfer};
-use crate::machine::{Ctx, Result};
+use crate::machine::Ctx;
 use crate::memory::{Base, Contents, RefVal, TileId, area, fill};
 use crate::observer::{At, Engine, Observer};
 use crate::sync::BarrierKey;
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub(crate) struct Load {
     /// What exists at its source; `None` if nothing does.
-    pub(crate) transfer: Option<Transfer>,
+    pub(crate) transfer: Option<Box<Transfer>>,
     /// What the rest of its target becomes, where the source leaves its array.
     pub(crate) rest: Option<Box<(RefVal, Contents)>>,
     pub(crate) dtype: DType,
@@ -24,7 +24,7 @@ pub(crate) struct Load {
     pub(crate) arrives: bool,
     /// The blocks that issue it together, and which collective copy on this barrier it is. Empty
     /// for a copy of one block.
-    pub(crate) peers: SmallVec<[u32; 8]>,
+    pub(crate) peers: Box<[u32]>,
     pub(crate) ordinal: u64,
     pub(crate) at: At,
     pub(crate) ticket: u64,
@@ -42,7 +42,7 @@ impl Load {
 #[derive(Debug)]
 pub(crate) struct Store {
     /// What exists at its target.
-    pub(crate) transfer: Transfer,
+    pub(crate) transfer: Box<Transfer>,
     pub(crate) dtype: DType,
     pub(crate) reduction: Option<RmwKind>,
     /// What was read from SMEM, dense, once it has been read.
@@ -52,24 +52,22 @@ pub(crate) struct Store {
 
 impl<O: Observer> Ctx<'_, O> {
     /// Moves the bytes of a load.
-    pub(crate) fn perform_load(&mut self, load: &Load, engine: Engine) {
+    pub(crate) fn perform_load(&mut self, load: Load, engine: Engine) {
         let elem = load.dtype.size();
         if let Some(rest) = &load.rest {
             self.fill_view(&rest.0, load.dtype, rest.1);
         }
-        if let Some(transfer) = &load.transfer {
-            let call = self.call;
-            match transfer.from.base {
-                Base::Global(arg) => {
-                    let target = self.target(transfer.to.base, elem, transfer.to.end);
-                    transfer.copy(elem, call.gmem.source(arg), target);
-                }
-                Base::Block { .. } | Base::Thread(_) | Base::Barrier { .. } => {
-                    let id = self.capture(transfer, elem);
-                    self.scatter_tile(transfer, elem, id);
-                }
+        if let Some(transfer) = load.transfer {
+            if let Base::Global(arg) = transfer.from.base {
+                let source = self.call.gmem.source(arg);
+                let target = self.target(transfer.to.base, elem, transfer.to.end);
+                transfer.copy(elem, source, target);
+            } else {
+                let id = self.capture(&transfer, elem);
+                self.scatter_tile(&transfer, elem, id);
             }
             self.worker.stats.tma_bytes += (transfer.len() * elem) as u64;
+            self.cluster.engines.spare.push(transfer);
         }
         self.worker.observer.on_complete(self.cluster.index, engine, load.ticket);
     }
@@ -90,6 +88,7 @@ impl<O: Observer> Ctx<'_, O> {
             }
         }
         self.worker.stats.tma_bytes += (transfer.len() * elem) as u64;
+        self.cluster.engines.spare.push(transfer);
         self.worker.observer.on_complete(self.cluster.index, Engine::TmaStore, ticket);
     }
 
@@ -175,12 +174,4 @@ impl<O: Observer> Ctx<'_, O> {
             elem_size: elem,
         }
     }
-}
-
-/// The error of a load or store whose barrier rules are broken is located at its issue.
-pub(crate) fn locate_at<T>(result: Result<T>, at: At) -> Result<T> {
-    result.map_err(|mut trap| {
-        trap.span.get_or_insert(at.span);
-        trap
-    })
 }

@@ -23,21 +23,47 @@ pub(crate) struct Transfer {
     pub(crate) to: Side,
 }
 
+impl Side {
+    fn empty() -> Side {
+        Side { base: Base::Global(0), offset: 0, strides: SmallVec::new(), end: 0 }
+    }
+
+    fn begin(&mut self, view: &RefVal) {
+        (self.base, self.offset) = (view.base, view.offset);
+        self.strides.clear();
+    }
+
+    fn finish(&mut self, shape: &[i64]) {
+        self.strides.reverse();
+        let reach = shape.iter().zip(&self.strides).map(|(&n, &s)| ((n - 1) * s).max(0));
+        self.end = self.offset + reach.sum::<i64>() + 1;
+    }
+
+    pub(crate) fn steps(&self) -> Steps<'_> {
+        Steps { offset: self.offset, strides: &self.strides }
+    }
+}
+
 impl Transfer {
-    /// From one view to another of its shape; `None` if there is nothing to copy.
-    pub(crate) fn new(source: &RefVal, target: &RefVal) -> Option<Transfer> {
+    /// From one view to another of its shape; `None` if there is nothing to copy. `spare` is one
+    /// that is done, whose memory is used again.
+    pub(crate) fn new(
+        spare: Option<Box<Transfer>>,
+        source: &RefVal,
+        target: &RefVal,
+    ) -> Option<Box<Transfer>> {
         debug_assert_eq!(source.dims.len(), target.dims.len());
         if source.void || target.void {
             return None;
         }
-        let side = |view: &RefVal| Side {
-            base: view.base,
-            offset: view.offset,
-            strides: SmallVec::new(),
-            end: 0,
-        };
-        let (mut from, mut to) = (side(source), side(target));
-        let mut shape: SmallVec<[i64; 3]> = SmallVec::new();
+        let mut transfer = spare.unwrap_or_else(|| {
+            let (from, to) = (Side::empty(), Side::empty());
+            Box::new(Transfer { shape: SmallVec::new(), from, to })
+        });
+        let Transfer { shape, from, to } = &mut *transfer;
+        shape.clear();
+        from.begin(source);
+        to.begin(target);
         // Innermost first; turned round at the end.
         for (s, t) in source.dims.iter().zip(&target.dims).rev() {
             let lo = s.lo.max(t.lo);
@@ -50,10 +76,9 @@ impl Transfer {
             if n == 1 {
                 continue;
             }
-            match shape.last_mut() {
-                Some(inner)
-                    if s.stride == *inner * last(&from.strides)
-                        && t.stride == *inner * last(&to.strides) =>
+            match (shape.last_mut(), from.strides.last(), to.strides.last()) {
+                (Some(inner), Some(f), Some(g))
+                    if s.stride == *inner * f && t.stride == *inner * g =>
                 {
                     *inner *= n;
                 }
@@ -70,12 +95,9 @@ impl Transfer {
             to.strides.push(1);
         }
         shape.reverse();
-        for side in [&mut from, &mut to] {
-            side.strides.reverse();
-            let reach = shape.iter().zip(&side.strides).map(|(&n, &s)| ((n - 1) * s).max(0));
-            side.end = side.offset + reach.sum::<i64>() + 1;
-        }
-        Some(Transfer { shape, from, to })
+        from.finish(shape);
+        to.finish(shape);
+        Some(transfer)
     }
 
     /// Number of elements.
@@ -119,16 +141,6 @@ impl Transfer {
     }
 }
 
-impl Side {
-    pub(crate) fn steps(&self) -> Steps<'_> {
-        Steps { offset: self.offset, strides: &self.strides }
-    }
-}
-
-fn last(strides: &[i64]) -> i64 {
-    strides.last().copied().unwrap_or(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,12 +157,14 @@ mod tests {
     #[test]
     fn contiguous_dimensions_become_one_run() {
         let t = Transfer::new(
+            None,
             &view(0, &[8, 4, 4], &[(2, 3), (0, 4), (0, 4)]),
             &view(1, &[3, 4, 4], &[(0, 3), (0, 4), (0, 4)]),
         )
         .unwrap();
         assert_eq!((&t.shape[..], t.from.offset, t.from.end, t.len()), (&[48][..], 32, 80, 48));
         let t = Transfer::new(
+            None,
             &view(0, &[8, 8], &[(1, 2), (2, 4)]),
             &view(1, &[2, 4], &[(0, 2), (0, 4)]),
         )
@@ -164,16 +178,19 @@ mod tests {
 
     #[test]
     fn only_what_exists_on_both_sides() {
-        let t = Transfer::new(&view(0, &[6], &[(-2, 4)]), &view(1, &[4], &[(0, 4)])).unwrap();
+        let t = Transfer::new(None, &view(0, &[6], &[(-2, 4)]), &view(1, &[4], &[(0, 4)])).unwrap();
         assert_eq!((&t.shape[..], t.from.offset, t.to.offset), (&[2][..], 0, 2));
-        assert!(Transfer::new(&view(0, &[6], &[(6, 4)]), &view(1, &[4], &[(0, 4)])).is_none());
-        let t = Transfer::new(&view(0, &[6], &[(3, 1)]), &view(1, &[1], &[(0, 1)])).unwrap();
+        assert!(
+            Transfer::new(None, &view(0, &[6], &[(6, 4)]), &view(1, &[4], &[(0, 4)])).is_none()
+        );
+        let t = Transfer::new(None, &view(0, &[6], &[(3, 1)]), &view(1, &[1], &[(0, 1)])).unwrap();
         assert_eq!((&t.shape[..], t.from.offset, t.to.end), (&[1][..], 3, 1));
     }
 
     #[test]
     fn dense_bytes_in_between() {
         let t = Transfer::new(
+            None,
             &view(0, &[2, 4], &[(0, 2), (1, 2)]),
             &view(1, &[4, 2], &[(1, 2), (0, 2)]),
         )

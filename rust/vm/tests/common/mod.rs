@@ -8,65 +8,65 @@ use pallas_rs_vm::report::Report;
 use pallas_rs_vm::{Executable, GlobalBuffer, Host, NoHost};
 
 /// An operand: element type and bytes.
-pub struct Array(pub DType, pub Vec<u8>);
+pub(crate) struct Array(pub(crate) DType, pub(crate) Vec<u8>);
 
-pub fn f32s(values: &[f32]) -> Array {
+pub(crate) fn f32s(values: &[f32]) -> Array {
     Array(DType::F32, values.iter().flat_map(|x| x.to_le_bytes()).collect())
 }
 
-pub fn i32s(values: &[i32]) -> Array {
+pub(crate) fn i32s(values: &[i32]) -> Array {
     Array(DType::I32, values.iter().flat_map(|x| x.to_le_bytes()).collect())
 }
 
-pub fn bytes(dtype: DType, values: &[u8]) -> Array {
+pub(crate) fn bytes(dtype: DType, values: &[u8]) -> Array {
     Array(dtype, values.to_vec())
 }
 
 /// What a run left behind.
-pub struct Ran {
-    pub report: Report,
-    pub results: Vec<Vec<u8>>,
+pub(crate) struct Ran {
+    pub(crate) report: Report,
+    pub(crate) results: Vec<Vec<u8>>,
 }
 
 impl Ran {
     /// The results; panics if the run failed.
-    pub fn ok(self) -> Ran {
+    pub(crate) fn ok(self) -> Ran {
         assert_eq!(self.report.failure(), None);
         self
     }
 
-    pub fn f32s(&self, result: usize) -> Vec<f32> {
+    pub(crate) fn f32s(&self, result: usize) -> Vec<f32> {
         let elements = self.results[result].chunks_exact(4);
         elements.map(|e| f32::from_le_bytes(e.try_into().unwrap())).collect()
     }
 
-    pub fn i32s(&self, result: usize) -> Vec<i32> {
+    pub(crate) fn i32s(&self, result: usize) -> Vec<i32> {
         let elements = self.results[result].chunks_exact(4);
         elements.map(|e| i32::from_le_bytes(e.try_into().unwrap())).collect()
     }
 
     /// The code of the failure.
-    pub fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         self.report.findings.first().expect("the run should have failed").code
     }
 
-    pub fn failure(&self) -> String {
+    pub(crate) fn failure(&self) -> String {
         self.report.failure().expect("the run should have failed")
     }
 }
 
-pub fn run(program: Program, operands: &[Array]) -> Ran {
+pub(crate) fn run(program: Program, operands: &[Array]) -> Ran {
     run_with(program, operands, &NoHost)
 }
 
 /// Runs a program; `operands` are those of the call, results start with rubbish.
-pub fn run_with(program: Program, operands: &[Array], host: &dyn Host) -> Ran {
+pub(crate) fn run_with(program: Program, operands: &[Array], host: &dyn Host) -> Ran {
     let executable = Executable::new(program.clone());
     call(&executable, &program, operands, host)
 }
 
 /// Runs a compiled program.
-pub fn call(
+pub(crate) fn call(
     executable: &Executable,
     program: &Program,
     operands: &[Array],
