@@ -136,6 +136,20 @@ def test_collective_scope(run):
     np.testing.assert_array_equal(run(kernel), [[1] * 4, [0] * 4])
 
 
+def test_a_thread_cannot_have_shared_memory_of_its_own(run):
+    def body(o):
+        pl.run_scoped(lambda s: None, plgpu.SMEM((8,), I32))
+
+    kernel = plgpu.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((8,), I32),
+        num_threads=2,
+        thread_name="w",
+    )
+    with pytest.raises(pallas_rs.UnsupportedError, match="collective_axes='w'"):
+        run(kernel)
+
+
 def test_accumulator_memory_and_barrier_in_one_list(run, rand):
     def body(a, b, o, acc, a_s, b_s, done):
         plgpu.copy_gmem_to_smem(a, a_s, done)

@@ -53,6 +53,27 @@ def plan(
     return allocs, values
 
 
+def check_collective(ctx: RuleContext, allocs: Sequence[Any], collective_axes: Any) -> None:
+    """Refuses a scope that a GPU cannot have.
+
+    Memory and barriers of a block belong to all its threads, so each must take part in allocating
+    them; blocks of a cluster cannot allocate together.
+    """
+    axes = collective_axes if isinstance(collective_axes, tuple) else (collective_axes,)
+    thread_axis = getattr(ctx.kernel.mesh, "thread_name", None)
+    threads = () if thread_axis is None else (thread_axis,)
+    if axes not in ((), threads):
+        raise ctx.unsupported(
+            f"a scope can be collective over the threads of a block only, not over {axes}"
+        )
+    shared = [a["name"] for a in allocs if a["space"] in ("smem", "tmem")]
+    if axes != threads and shared:
+        raise ctx.unsupported(
+            f"`{shared[0]}` belongs to all threads of the block: "
+            f"say collective_axes={thread_axis!r} where it is allocated"
+        )
+
+
 def _single(
     ctx: RuleContext, aval: Any, transforms: Sequence[Any], name: str, default_space: str
 ) -> tuple[list[Any], list[Ref], Any]:

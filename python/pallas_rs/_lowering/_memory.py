@@ -193,6 +193,7 @@ def _run_scoped(
     transforms = ref_transforms or [()] * len(avals)
     names = _allocation.names(open_.debug_info, len(avals))
     allocs, values = _allocation.plan(ctx, avals, transforms, names)
+    _allocation.check_collective(ctx, allocs, collective_axes)
     return _scope(ctx, allocs, values, bool(collective_axes), open_, consts)
 
 
