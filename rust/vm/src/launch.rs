@@ -23,6 +23,7 @@ impl<O: Observer> Worker<O> {
             stats: Stats::default(),
             observer,
             matmul: pallas_rs_core::MatmulScratch::default(),
+            strips: Vec::new(),
             patience: PATIENCE,
             asked: 0,
         }

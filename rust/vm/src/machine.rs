@@ -48,6 +48,8 @@ pub(crate) struct Worker<O> {
     pub(crate) stats: Stats,
     pub(crate) observer: O,
     pub(crate) matmul: MatmulScratch,
+    /// Strips of chains.
+    pub(crate) strips: Vec<Vec<u8>>,
     /// Work until the host is asked whether to stop, in units of about a nanosecond.
     pub(crate) patience: i64,
     /// How often it was asked.

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Stack of a helper.
 const STACK_BYTES: usize = 8 << 20;
@@ -16,7 +16,9 @@ const MAX_HELPERS: usize = 63;
 
 /// Number of threads a call may use unless it says otherwise.
 pub(crate) fn available() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    // Asking costs dozens of system calls.
+    static KNOWN: OnceLock<usize> = OnceLock::new();
+    *KNOWN.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Runs `job` on this thread and on up to `workers - 1` helpers at the same time, each with a number

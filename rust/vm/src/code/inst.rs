@@ -258,6 +258,10 @@ pub(crate) enum Inst {
         scope: u32,
     },
     // ---- everything else ----------------------------------------------------------------------
+    /// Elementwise ops as one: `chains[chain]`.
+    Chain {
+        chain: u32,
+    },
     /// `records[record]`.
     Op {
         record: u32,

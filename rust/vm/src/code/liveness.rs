@@ -3,12 +3,13 @@
 //! One walk backwards over structured code. A value that a loop reads from outside lives through all
 //! of it; in a `switch` a value may die in one branch and at the entry of another.
 
+use super::fuse::{self, Item};
 use pallas_rs_ir::{Effect, Inst, Op, Program, Region, Value};
 
-/// An instruction with what dies at it.
+/// An instruction or a chain, with what dies at it.
 #[derive(Debug)]
 pub(crate) struct Node<'p> {
-    pub(crate) inst: &'p Inst,
+    pub(crate) item: Item<'p>,
     /// Operands that no later instruction reads.
     pub(crate) dying: Vec<Value>,
     /// Values a loop reads that die when the loop ends, and results nobody reads.
@@ -29,12 +30,13 @@ pub(crate) struct Body<'p> {
 
 /// The body of a program, without the pure instructions whose results nobody reads.
 pub(crate) fn analyse(program: &Program) -> Body<'_> {
-    let walk = Walk { program };
+    let walk = Walk { program, uses: fuse::count_uses(program) };
     walk.body(&program.body, &mut Set::new(program.values.len()))
 }
 
 struct Walk<'p> {
     program: &'p Program,
+    uses: Vec<u32>,
 }
 
 impl<'p> Walk<'p> {
@@ -47,11 +49,17 @@ impl<'p> Walk<'p> {
                 dying_at_yield.push(value);
             }
         }
-        let mut nodes = Vec::with_capacity(region.insts.len());
-        for inst in region.insts.iter().rev() {
-            let used = inst.results.iter().any(|&v| live.contains(v));
-            if used || inst.op.info().effect != Effect::Pure {
-                nodes.push(self.node(inst, live));
+        let items = if self.program.options.skip_floating_point_ops {
+            region.insts.iter().map(Item::Single).collect()
+        } else {
+            fuse::items(self.program, &self.uses, region)
+        };
+        let mut nodes = Vec::with_capacity(items.len());
+        for item in items.into_iter().rev() {
+            let used = item.results().iter().any(|&v| live.contains(v));
+            let acts = item.single().is_some_and(|inst| inst.op.info().effect != Effect::Pure);
+            if used || acts {
+                nodes.push(self.node(item, live));
             }
         }
         nodes.reverse();
@@ -59,17 +67,19 @@ impl<'p> Walk<'p> {
         Body { region, dying_at_entry: unread.collect(), nodes, dying_at_yield }
     }
 
-    fn node(&self, inst: &'p Inst, live: &mut Set) -> Node<'p> {
-        let unread = inst.results.iter().copied().filter(|&v| !live.remove(v));
-        let mut node =
-            Node { inst, dying: Vec::new(), dying_after: unread.collect(), regions: Vec::new() };
-        match &inst.op {
-            Op::ForLoop {} | Op::WhileLoop {} => self.repeated(&mut node, live),
-            Op::Switch {} => self.branches(&mut node, live),
-            Op::Scope { .. } => node.regions.push(self.body(&inst.regions[0], live)),
-            _ => {}
+    fn node(&self, item: Item<'p>, live: &mut Set) -> Node<'p> {
+        let unread = item.results().iter().copied().filter(|&v| !live.remove(v)).collect();
+        let inst = item.single();
+        let mut node = Node { item, dying: Vec::new(), dying_after: unread, regions: Vec::new() };
+        if let Some(inst) = inst {
+            match &inst.op {
+                Op::ForLoop {} | Op::WhileLoop {} => self.repeated(&mut node, inst, live),
+                Op::Switch {} => self.branches(&mut node, inst, live),
+                Op::Scope { .. } => node.regions.push(self.body(&inst.regions[0], live)),
+                _ => {}
+            }
         }
-        for &value in &inst.operands {
+        for &value in node.item.operands() {
             if live.insert(value) {
                 node.dying.push(value);
             }
@@ -77,8 +87,7 @@ impl<'p> Walk<'p> {
         node
     }
 
-    fn repeated(&self, node: &mut Node<'p>, live: &mut Set) {
-        let inst = node.inst;
+    fn repeated(&self, node: &mut Node<'p>, inst: &'p Inst, live: &mut Set) {
         let mut read = Vec::new();
         for region in &inst.regions {
             free_values(region, &mut Set::new(self.program.values.len()), &mut read);
@@ -107,10 +116,10 @@ impl<'p> Walk<'p> {
         }
     }
 
-    fn branches(&self, node: &mut Node<'p>, live: &mut Set) {
+    fn branches(&self, node: &mut Node<'p>, inst: &'p Inst, live: &mut Set) {
         let after = live.clone();
         let mut entries = Vec::new();
-        for region in &node.inst.regions {
+        for region in &inst.regions {
             let mut entry = after.clone();
             node.regions.push(self.body(region, &mut entry));
             live.union(&entry);

@@ -1,11 +1,13 @@
 //! Structured regions to flat code with registers.
 
+use super::chain::{self, ChainCode};
+use super::fuse::{Chain, Item};
 use super::inst::{Inst, Reg};
 use super::liveness::{self, Body, Node};
 use super::registers::{File, Move, Place, Registers, sequence};
 use super::{ByValue, Code, Initial, Operand, Record, ScopeCode, TileType, select};
 use pallas_rs_core::DType;
-use pallas_rs_ir::{Effect, Op, Program, SpanId, Type, Value};
+use pallas_rs_ir::{self as ir, Effect, Op, Program, SpanId, Type, Value};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -153,34 +155,37 @@ impl<'p> Lower<'p> {
     fn body(&mut self, body: &Body<'p>) {
         body.dying_at_entry.iter().for_each(|&v| self.die(v, true));
         for node in &body.nodes {
-            self.span = node.inst.span;
-            self.node(node);
+            self.span = node.item.span();
+            match &node.item {
+                Item::Single(inst) => self.node(node, inst),
+                Item::Chain(chain) => self.chain(node, chain),
+            }
         }
     }
 
-    fn node(&mut self, node: &Node<'p>) {
-        match &node.inst.op {
+    fn node(&mut self, node: &Node<'p>, inst: &'p ir::Inst) {
+        match &inst.op {
             &Op::Constant { bits } => {
-                let value = node.inst.results[0];
+                let value = inst.results[0];
                 self.constant(value, Constant::Bits(self.program.ty(value).clone(), bits));
             }
             &Op::ConstantArray { blob } => {
-                let value = node.inst.results[0];
+                let value = inst.results[0];
                 self.constant(value, Constant::Blob(self.program.ty(value).clone(), blob));
             }
-            Op::ForLoop {} => self.for_loop(node),
-            Op::WhileLoop {} => self.while_loop(node),
-            Op::Switch {} => self.switch(node),
-            Op::Scope { .. } => self.scope(node),
-            op if self.skipped(op, &node.inst.results) => {
-                for &value in &node.inst.results {
+            Op::ForLoop {} => self.for_loop(node, inst),
+            Op::WhileLoop {} => self.while_loop(node, inst),
+            Op::Switch {} => self.switch(node, inst),
+            Op::Scope { .. } => self.scope(node, inst),
+            op if self.skipped(op, &inst.results) => {
+                for &value in &inst.results {
                     let ty = self.program.ty(value).clone();
                     let infinity = ty.dtype().map_or(0, infinity);
                     self.constant(value, Constant::Bits(ty, infinity));
                 }
                 node.dying.iter().for_each(|&v| self.die(v, true));
             }
-            _ => self.simple(node),
+            _ => self.simple(node, inst),
         }
     }
 
@@ -244,42 +249,47 @@ impl<'p> Lower<'p> {
         }
     }
 
-    fn simple(&mut self, node: &Node<'p>) {
-        let inst = node.inst;
+    fn simple(&mut self, node: &Node<'p>, inst: &'p ir::Inst) {
+        let (operands, results) = self.values(node);
+        if let Some(special) = Self::special(&inst.op, &operands, &results) {
+            self.emit(special);
+        } else {
+            let drops = drops(&operands, &results);
+            let record = self.code.records.len() as u32;
+            self.code.records.push(Record { op: inst.op.clone(), operands, results, drops });
+            self.emit(Inst::Op { record });
+        }
+        node.dying_after.iter().for_each(|&v| self.die(v, true));
+    }
+
+    /// Registers of what a node reads and of what it makes.
+    fn values(&mut self, node: &Node<'p>) -> (Box<[Operand]>, Box<[Operand]>) {
+        let values = node.item.operands();
         let dies = |v: Value| node.dying.contains(&v) && !self.constant[v.0 as usize];
-        let lasts: Vec<bool> = (inst.operands.iter().enumerate())
-            .map(|(i, &v)| dies(v) && !inst.operands[i + 1..].contains(&v))
+        let lasts: Vec<bool> = (values.iter().enumerate())
+            .map(|(i, &v)| dies(v) && !values[i + 1..].contains(&v))
             .collect();
-        let operands: Box<[Operand]> =
-            inst.operands.iter().zip(lasts).map(|(&v, last)| self.operand(v, last)).collect();
+        let operands = values.iter().zip(lasts).map(|(&v, last)| self.operand(v, last)).collect();
         // A result may take the register of an operand that dies: operands are read first.
         node.dying.iter().for_each(|&v| self.die(v, false));
-        let results: Box<[Operand]> = (inst.results.iter())
+        let results = (node.item.results().iter())
             .map(|&v| {
                 self.define(v);
                 self.operand(v, false)
             })
             .collect();
-        if let Some(special) = Self::special(&inst.op, &operands, &results) {
-            self.emit(special);
-        } else {
-            let taken = |reg: Reg| {
-                results
-                    .iter()
-                    .any(|r| matches!(r, Operand::Tile { register, .. } if *register == reg))
-            };
-            let drops = (operands.iter())
-                .filter_map(|o| match *o {
-                    Operand::Tile { register, last: true, .. } if !taken(register) => {
-                        Some(register)
-                    }
-                    _ => None,
-                })
-                .collect();
-            let record = self.code.records.len() as u32;
-            self.code.records.push(Record { op: inst.op.clone(), operands, results, drops });
-            self.emit(Inst::Op { record });
-        }
+        (operands, results)
+    }
+
+    fn chain(&mut self, node: &Node<'p>, chain: &Chain<'p>) {
+        let (steps, strips) = chain::steps(self.program, chain);
+        let (inputs, outputs) = self.values(node);
+        let drops = drops(&inputs, &outputs);
+        let len = chain::len(self.program, chain.outputs[0]);
+        let number = self.code.chains.len() as u32;
+        let steps = steps.into();
+        self.code.chains.push(ChainCode { len, inputs, steps, outputs, strips, drops });
+        self.emit(Inst::Chain { chain: number });
         node.dying_after.iter().for_each(|&v| self.die(v, true));
     }
 
@@ -333,7 +343,7 @@ impl<'p> Lower<'p> {
     fn wish(&mut self, body: &Body<'p>, targets: &[Place], after: Option<&[Value]>) {
         for (i, (&value, &place)) in body.region.yields.iter().zip(targets).enumerate() {
             let wish = Wish { place, after: after.map(|params| params[i]) };
-            if body.nodes.iter().any(|n| n.inst.results.contains(&value)) {
+            if body.nodes.iter().any(|n| n.item.results().contains(&value)) {
                 self.wishes.entry(value).or_insert(wish);
             }
         }
@@ -367,8 +377,8 @@ impl<'p> Lower<'p> {
         targets
     }
 
-    fn for_loop(&mut self, node: &Node<'p>) {
-        let (inst, body) = (node.inst, &node.regions[0]);
+    fn for_loop(&mut self, node: &Node<'p>, inst: &'p ir::Inst) {
+        let body = &node.regions[0];
         let (lo, hi, init) = (inst.operands[0], inst.operands[1], &inst.operands[2..]);
         let dtype = self.program.ty(lo).dtype().expect("the verifier saw an integer");
         let counter = self.regs.take(File::Scalar);
@@ -402,8 +412,7 @@ impl<'p> Lower<'p> {
         self.leave_loop(node, &targets);
     }
 
-    fn while_loop(&mut self, node: &Node<'p>) {
-        let inst = node.inst;
+    fn while_loop(&mut self, node: &Node<'p>, inst: &'p ir::Inst) {
         let (condition, body) = (&node.regions[0], &node.regions[1]);
         let targets = self.carry(&inst.operands, &inst.results, &node.dying);
         for region in [condition, body] {
@@ -427,12 +436,11 @@ impl<'p> Lower<'p> {
     /// The carried values' registers become the results'.
     fn leave_loop(&mut self, node: &Node<'p>, targets: &[Place]) {
         targets.iter().for_each(|&place| self.regs.unpin(place));
-        node.inst.results.iter().zip(targets).for_each(|(&v, &place)| self.bind(v, place));
+        node.item.results().iter().zip(targets).for_each(|(&v, &place)| self.bind(v, place));
         node.dying_after.iter().for_each(|&v| self.die(v, true));
     }
 
-    fn switch(&mut self, node: &Node<'p>) {
-        let inst = node.inst;
+    fn switch(&mut self, node: &Node<'p>, inst: &'p ir::Inst) {
         let index = self.place(inst.operands[0]).reg;
         let dtype = self.program.ty(inst.operands[0]).dtype().expect("the verifier saw an integer");
         let targets: Vec<Place> = inst.results.iter().map(|&v| self.define(v)).collect();
@@ -468,8 +476,8 @@ impl<'p> Lower<'p> {
         node.dying_after.iter().for_each(|&v| self.die(v, true));
     }
 
-    fn scope(&mut self, node: &Node<'p>) {
-        let (inst, body) = (node.inst, &node.regions[0]);
+    fn scope(&mut self, node: &Node<'p>, inst: &'p ir::Inst) {
+        let body = &node.regions[0];
         let Op::Scope { allocs, collective } = &inst.op else {
             unreachable!("asked about a scope")
         };
@@ -490,6 +498,20 @@ impl<'p> Lower<'p> {
         targets.iter().for_each(|&place| self.regs.unpin(place));
         node.dying_after.iter().for_each(|&v| self.die(v, true));
     }
+}
+
+/// Tile registers whose tile dies and that no result takes over.
+fn drops(operands: &[Operand], results: &[Operand]) -> Box<[Reg]> {
+    let tile = |operand: &Operand| match *operand {
+        Operand::Tile { register, .. } => Some(register),
+        Operand::Scalar { .. } | Operand::Ref { .. } => None,
+    };
+    let taken = |reg: Reg| results.iter().filter_map(tile).any(|result| result == reg);
+    (operands.iter())
+        .filter(|operand| matches!(operand, Operand::Tile { last: true, .. }))
+        .filter_map(tile)
+        .filter(|&register| !taken(register))
+        .collect()
 }
 
 /// Bits of infinity, or of the largest number of a format without one.

@@ -1,5 +1,7 @@
 //! Flat code: what a program becomes once per executable.
 
+pub(crate) mod chain;
+mod fuse;
 mod inst;
 mod liveness;
 mod lower;
@@ -101,6 +103,7 @@ pub(crate) struct Code {
     /// Source line of each instruction.
     pub(crate) spans: Vec<SpanId>,
     pub(crate) records: Vec<Record>,
+    pub(crate) chains: Vec<chain::ChainCode>,
     pub(crate) tile_types: Vec<TileType>,
     pub(crate) ref_types: Vec<RefType>,
     /// Every allocation of every scope.
@@ -134,6 +137,7 @@ impl Code {
             insts: Vec::new(),
             spans: Vec::new(),
             records: Vec::new(),
+            chains: Vec::new(),
             tile_types: Vec::new(),
             ref_types: Vec::new(),
             allocs: Vec::new(),

@@ -1,6 +1,7 @@
 //! What each op does.
 
 pub(crate) mod access;
+mod chain;
 mod copies;
 mod elementwise;
 mod gather;

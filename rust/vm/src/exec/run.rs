@@ -228,6 +228,17 @@ impl<O: Observer> Ctx<'_, O> {
                     self.thread.pc = pc as u32;
                     self.exit_scope()?;
                 }
+                Inst::Chain { chain } => {
+                    let chain = &code.chains[chain as usize];
+                    self.thread.pc = pc as u32;
+                    std::mem::swap(&mut self.thread.frame.scalars, scalars);
+                    let done = self.chain(chain);
+                    std::mem::swap(&mut self.thread.frame.scalars, scalars);
+                    done?;
+                    for &tile in &chain.drops {
+                        self.thread.frame.set_tile(&mut self.worker.pool, tile, Tile::Empty);
+                    }
+                }
                 Inst::Op { record } => {
                     let record = &code.records[record as usize];
                     self.thread.pc = pc as u32;

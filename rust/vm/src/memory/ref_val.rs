@@ -145,18 +145,33 @@ impl RefVal {
         if self.void { None } else { Some(len) }
     }
 
-    /// Elements `start, start + stride, …` of dimension `axis` of `self`, appended to `self.dims`
-    /// of the result by the caller.
+    /// Appends elements `start, start + step, …` of dimension `axis` of the view that `self` was
+    /// started from.
+    // Each branch writes its dimension where it is to be: one that is chosen first and stored then
+    // takes a detour through the stack which costs more than all the rest.
     #[inline]
-    fn cut(&mut self, axis: usize, dim: RefDim, start: i64, size: i64, step: i64) -> RefDim {
+    fn push_cut(&mut self, axis: usize, dim: &RefDim, start: i64, size: i64, step: i64) {
         if dim.is_full() && start >= 0 && step == 1 && start <= dim.size - size {
             self.offset += start * dim.stride;
-            return RefDim::full(size, dim.stride);
+            self.dims.push(RefDim { size, stride: dim.stride, lo: 0, hi: size });
+        } else {
+            let cut = self.cut_edge(axis, *dim, start, size, step);
+            self.dims.push(cut);
         }
-        self.cut_edge(axis, dim, start, size, step)
     }
 
-    /// As [`RefVal::cut`], where an edge may be in the way.
+    /// Fixes dimension `axis` at an index.
+    #[inline]
+    fn cut_index(&mut self, axis: usize, dim: &RefDim, index: i64) {
+        if dim.is_full() && index >= 0 && index < dim.size {
+            self.offset += index * dim.stride;
+        } else {
+            let one = self.cut_edge(axis, *dim, index, 1, 1);
+            self.void |= !one.is_full();
+        }
+    }
+
+    /// What is left of dimension `axis` where an edge may be in the way.
     fn cut_edge(&mut self, axis: usize, dim: RefDim, start: i64, size: i64, step: i64) -> RefDim {
         let last = start.saturating_add((size - 1).saturating_mul(step));
         if size > 0 && (start < 0 || last >= dim.size) && self.escape.is_none() {
@@ -200,16 +215,11 @@ impl RefVal {
             Start::Static(i) => i,
             Start::Dynamic => starts.next().expect("the verifier counted the starts"),
         };
-        for (axis, (spec, &dim)) in dims.iter().zip(&self.dims).enumerate() {
+        for (axis, (spec, dim)) in dims.iter().zip(&self.dims).enumerate() {
             match *spec {
-                SliceDim::Index(start) => {
-                    let one = out.cut(axis, dim, resolve(start), 1, 1);
-                    out.void |= !one.is_full();
-                }
+                SliceDim::Index(start) => out.cut_index(axis, dim, resolve(start)),
                 SliceDim::Slice { start, size, stride } => {
-                    let start = resolve(start);
-                    let cut = out.cut(axis, dim, start, size as i64, stride as i64);
-                    out.dims.push(cut);
+                    out.push_cut(axis, dim, resolve(start), size as i64, stride as i64);
                 }
             }
         }
@@ -243,7 +253,7 @@ impl RefVal {
         out: &mut RefVal,
     ) -> Result<(), Escape> {
         out.restart(self);
-        for (axis, ((spec, &dim), index)) in dims.iter().zip(&self.dims).zip(indices).enumerate() {
+        for (axis, ((spec, dim), index)) in dims.iter().zip(&self.dims).zip(indices).enumerate() {
             let (start, size, before, behind) = match *spec {
                 BlockDim::Blocked(b) => (index.saturating_mul(b as i64), b as i64, 0, 0),
                 BlockDim::Squeezed => (index, 1, 0, 0),
@@ -251,16 +261,16 @@ impl RefVal {
                     (index.saturating_sub(lo as i64), size as i64, lo as i64, hi as i64)
                 }
             };
-            let end = start.saturating_add(size);
             let starts_inside = -before <= start && start < dim.size + behind;
             if size > 0 && !starts_inside {
-                let (limit, stride) = (dim.size, dim.stride);
+                let (end, limit, stride) = (start.saturating_add(size), dim.size, dim.stride);
                 return Err(Escape { axis: axis as u32, start, end, limit, stride });
             }
-            let cut = out.cut(axis, dim, start, size, 1);
             match spec {
-                BlockDim::Squeezed => out.void |= !cut.is_full(),
-                BlockDim::Blocked(_) | BlockDim::Element { .. } => out.dims.push(cut),
+                BlockDim::Squeezed => out.cut_index(axis, dim, start),
+                BlockDim::Blocked(_) | BlockDim::Element { .. } => {
+                    out.push_cut(axis, dim, start, size, 1);
+                }
             }
         }
         out.escape = self.escape;

@@ -1,0 +1,149 @@
+//! Chains of elementwise ops as code: steps between strips.
+
+use super::fuse::{self, Expand};
+use super::{Operand, Reg};
+use pallas_rs_core::{BinaryKind, CompareKind, DType, UnaryKind};
+use pallas_rs_ir::{Op, Program, Type, Value};
+use rustc_hash::FxHashMap;
+
+/// Where a step reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// An input: a strip of a tile, or a scalar.
+    Input(u16),
+    /// A strip.
+    Strip(u16),
+    /// A strip of an output that an earlier step has written.
+    Output(u16),
+}
+
+/// Where a step writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Strip(u16),
+    Output(u16),
+}
+
+/// What a step computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepOp {
+    Unary(UnaryKind),
+    Binary(BinaryKind),
+    Compare(CompareKind),
+    IntegerPow(i32),
+    Select,
+    Clamp,
+    Convert(DType),
+    ReducePrecision { exponent_bits: u32, mantissa_bits: u32 },
+    Expand(Expand),
+}
+
+/// One op on a strip.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) op: StepOp,
+    /// Element type of what it works on: of the operands, of the cases of a selection.
+    pub(crate) dtype: DType,
+    pub(crate) sources: [Source; 3],
+    pub(crate) target: Target,
+    /// Bytes of an element of the result.
+    pub(crate) size: usize,
+}
+
+/// A chain.
+#[derive(Clone, Debug)]
+pub(crate) struct ChainCode {
+    /// Number of elements.
+    pub(crate) len: usize,
+    pub(crate) inputs: Box<[Operand]>,
+    pub(crate) steps: Box<[Step]>,
+    pub(crate) outputs: Box<[Operand]>,
+    /// Number of strips.
+    pub(crate) strips: usize,
+    /// Tile registers whose tile dies here and that no output takes over.
+    pub(crate) drops: Box<[Reg]>,
+}
+
+/// The steps of a chain and the number of strips they need.
+pub(super) fn steps(program: &Program, chain: &fuse::Chain<'_>) -> (Vec<Step>, usize) {
+    let mut last_read: FxHashMap<Value, usize> = FxHashMap::default();
+    for (i, inst) in chain.insts.iter().enumerate() {
+        for &value in &inst.operands {
+            last_read.insert(value, i);
+        }
+    }
+    let mut places: FxHashMap<Value, Source> = FxHashMap::default();
+    for (i, &value) in chain.inputs.iter().enumerate() {
+        places.insert(value, Source::Input(i as u16));
+    }
+    let (mut free, mut strips) = (Vec::new(), 0);
+    let mut steps = Vec::with_capacity(chain.insts.len());
+    for (i, inst) in chain.insts.iter().enumerate() {
+        let result = inst.results[0];
+        let mut sources = [Source::Input(0); 3];
+        for (source, value) in sources.iter_mut().zip(&inst.operands) {
+            *source = places[value];
+        }
+        let target = match chain.outputs.iter().position(|&v| v == result) {
+            Some(k) => Target::Output(k as u16),
+            None => Target::Strip(free.pop().unwrap_or_else(|| {
+                strips += 1;
+                strips - 1
+            })),
+        };
+        // A step does not write where it reads: its strips are free only now.
+        for (&value, &source) in inst.operands.iter().zip(&sources) {
+            if let (Source::Strip(strip), true) = (source, last_read[&value] == i)
+                && !free.contains(&strip)
+            {
+                free.push(strip);
+            }
+        }
+        places.insert(
+            result,
+            match target {
+                Target::Strip(s) => Source::Strip(s),
+                Target::Output(k) => Source::Output(k),
+            },
+        );
+        steps.push(Step { target, sources, ..step(program, inst) });
+    }
+    (steps, strips as usize)
+}
+
+fn step(program: &Program, inst: &pallas_rs_ir::Inst) -> Step {
+    let dtype_of = |v: Value| program.ty(v).dtype().expect("the verifier saw a value");
+    let result = inst.results[0];
+    let mut dtype = dtype_of(inst.operands[0]);
+    let op = match &inst.op {
+        &Op::Unary { kind } => StepOp::Unary(kind),
+        &Op::Binary { kind } => StepOp::Binary(kind),
+        &Op::Compare { kind } => StepOp::Compare(kind),
+        &Op::IntegerPow { exponent } => StepOp::IntegerPow(exponent),
+        Op::SelectN {} => {
+            dtype = dtype_of(result);
+            StepOp::Select
+        }
+        Op::Clamp {} => StepOp::Clamp,
+        Op::Convert {} => StepOp::Convert(dtype_of(result)),
+        &Op::ReducePrecision { exponent_bits, mantissa_bits } => {
+            StepOp::ReducePrecision { exponent_bits, mantissa_bits }
+        }
+        Op::Broadcast { dims } => {
+            let (from, to) = (program.ty(inst.operands[0]), program.ty(result));
+            let expand = Expand::new(dims, from.shape(), to.shape());
+            StepOp::Expand(expand.expect("asked before the chain was made"))
+        }
+        _ => unreachable!("not elementwise"),
+    };
+    let size = dtype_of(result).size();
+    Step { op, dtype, sources: [Source::Input(0); 3], target: Target::Strip(0), size }
+}
+
+/// Number of elements of a tile.
+pub(super) fn len(program: &Program, value: Value) -> usize {
+    match program.ty(value) {
+        Type::Tile(_, shape) => shape.iter().product(),
+        Type::Scalar(_) | Type::Ref(_) => unreachable!("chains are of tiles"),
+    }
+}
