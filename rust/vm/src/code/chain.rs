@@ -106,7 +106,7 @@ pub(super) fn steps(program: &Program, chain: &fuse::Chain<'_>) -> (Vec<Step>, u
                 Target::Output(k) => Source::Output(k),
             },
         );
-        steps.push(Step { target, sources, ..step(program, inst) });
+        steps.push(Step { sources, target, ..step(program, inst) });
     }
     (steps, strips as usize)
 }

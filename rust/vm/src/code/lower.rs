@@ -236,7 +236,8 @@ impl<'p> Lower<'p> {
                     types.push(TileType::new(*dtype, shape.clone()));
                     types.len() as u32 - 1
                 });
-                Operand::Tile { register, ty: number, last }
+                let bytes = types[number as usize].bytes as u32;
+                Operand::Tile { register, ty: number, bytes, dtype: *dtype, last }
             }
             ty @ Type::Ref(ref_type) => {
                 let types = &mut self.code.ref_types;
@@ -244,7 +245,7 @@ impl<'p> Lower<'p> {
                     types.push(ref_type.clone());
                     types.len() as u32 - 1
                 });
-                Operand::Ref { register, ty: number }
+                Operand::Ref { register, ty: number, dtype: ref_type.dtype() }
             }
         }
     }
@@ -256,7 +257,8 @@ impl<'p> Lower<'p> {
         } else {
             let drops = drops(&operands, &results);
             let record = self.code.records.len() as u32;
-            self.code.records.push(Record { op: inst.op.clone(), operands, results, drops });
+            let cost = cost(&inst.op, &operands, &results, &self.code.tile_types);
+            self.code.records.push(Record { op: inst.op.clone(), operands, results, drops, cost });
             self.emit(Inst::Op { record });
         }
         node.dying_after.iter().for_each(|&v| self.die(v, true));
@@ -498,6 +500,24 @@ impl<'p> Lower<'p> {
         targets.iter().for_each(|&place| self.regs.unpin(place));
         node.dying_after.iter().for_each(|&v| self.die(v, true));
     }
+}
+
+/// What an op takes, very roughly in nanoseconds.
+fn cost(op: &Op, operands: &[Operand], results: &[Operand], types: &[TileType]) -> i64 {
+    let bytes = |operand: &Operand| match *operand {
+        Operand::Tile { bytes, .. } => i64::from(bytes),
+        Operand::Scalar { .. } | Operand::Ref { .. } => 0,
+    };
+    let moved: i64 = operands.iter().chain(results).map(bytes).sum();
+    let products = match (op, operands) {
+        (Op::DotGeneral { lhs_contract, .. }, [Operand::Tile { ty, .. }, _]) => {
+            let lhs = &types[*ty as usize].shape;
+            let depth: usize = lhs_contract.iter().map(|&d| lhs[d]).product();
+            results.iter().map(bytes).sum::<i64>() / 4 * depth as i64
+        }
+        _ => 0,
+    };
+    32 + moved / 32 + products / 32
 }
 
 /// Tile registers whose tile dies and that no result takes over.

@@ -42,8 +42,10 @@ pub(crate) enum Operand {
     /// A tile register.
     Tile {
         register: u32,
-        /// Entry of [`Code::tile_types`].
+        /// Entry of [`Code::tile_types`], and what is needed of it all the time.
         ty: u32,
+        bytes: u32,
+        dtype: DType,
         /// Whether the tile dies here: its buffer may be written over.
         last: bool,
     },
@@ -52,7 +54,22 @@ pub(crate) enum Operand {
         register: u32,
         /// Entry of [`Code::ref_types`].
         ty: u32,
+        /// Element type, of numbers.
+        dtype: Option<DType>,
     },
+}
+
+impl Operand {
+    /// Element type: of a scalar or tile, or of the numbers behind a ref.
+    #[inline]
+    pub(crate) fn dtype(self) -> DType {
+        match self {
+            Operand::Scalar { dtype, .. }
+            | Operand::Tile { dtype, .. }
+            | Operand::Ref { dtype: Some(dtype), .. } => dtype,
+            Operand::Ref { dtype: None, .. } => unreachable!("the verifier saw numbers"),
+        }
+    }
 }
 
 /// An op with registers for values.
@@ -63,6 +80,8 @@ pub(crate) struct Record {
     pub(crate) results: Box<[Operand]>,
     /// Tile registers whose tile dies here and that no result takes over.
     pub(crate) drops: Box<[Reg]>,
+    /// What it takes, very roughly in nanoseconds.
+    pub(crate) cost: i64,
 }
 
 /// What a register holds before the code runs.

@@ -17,7 +17,7 @@ const STRIP_BYTES: usize = STRIP * 8;
 /// Everything a step can reach.
 struct Strips<'a> {
     inputs: SmallVec<[core::Operand<'a>; 8]>,
-    strips: Vec<Vec<u8>>,
+    lent: Vec<Vec<u8>>,
     outputs: Outputs,
     /// The elements at hand.
     start: usize,
@@ -43,7 +43,7 @@ impl<O: Observer> Ctx<'_, O> {
             strips.resize_with(chain.strips + 1, || vec![0; STRIP_BYTES]);
         }
         let inputs = chain.inputs.iter().map(|&input| self.elements(input)).collect();
-        let at = Strips { inputs, strips, outputs, start: 0, len: 0 };
+        let at = Strips { inputs, lent: strips, outputs, start: 0, len: 0 };
         let (strips, outputs) = at.run_all(chain);
         self.worker.strips = strips;
         for (&result, (id, buffer)) in chain.outputs.iter().zip(outputs) {
@@ -107,7 +107,7 @@ impl Strips<'_> {
             chain.steps.iter().for_each(|step| self.run(step));
             self.start += self.len;
         }
-        (self.strips, self.outputs)
+        (self.lent, self.outputs)
     }
 
     /// The strip of a source.
@@ -118,7 +118,7 @@ impl Strips<'_> {
                 core::Operand::Slice(tile) => core::Operand::Slice(&tile[range]),
                 splat @ core::Operand::Splat(_) => splat,
             },
-            Source::Strip(i) => core::Operand::Slice(&self.strips[i as usize][..self.len * size]),
+            Source::Strip(i) => core::Operand::Slice(&self.lent[i as usize][..self.len * size]),
             Source::Output(i) => {
                 core::Operand::Slice(&self.outputs[i as usize].1.bytes(range.end)[range])
             }
@@ -129,9 +129,9 @@ impl Strips<'_> {
         // What is written is taken out: a step reads no strip that it writes.
         match step.target {
             Target::Strip(i) => {
-                let mut strip = std::mem::take(&mut self.strips[i as usize]);
+                let mut strip = std::mem::take(&mut self.lent[i as usize]);
                 self.compute(step, &mut strip[..self.len * step.size]);
-                self.strips[i as usize] = strip;
+                self.lent[i as usize] = strip;
             }
             Target::Output(i) => {
                 let mut buffer = std::mem::take(&mut self.outputs[i as usize].1);
@@ -183,7 +183,7 @@ impl Strips<'_> {
         match self.source(source, size) {
             core::Operand::Slice(x) => f(x),
             core::Operand::Splat(bits) => {
-                let spread = self.strips.last_mut().expect("one strip more than steps write");
+                let spread = self.lent.last_mut().expect("one strip more than steps write");
                 let spread = &mut spread[..self.len * size];
                 core::fill(size, bits, spread);
                 f(spread);

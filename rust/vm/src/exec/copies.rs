@@ -10,7 +10,7 @@ use crate::trap::Access;
 use crate::units::{Load, Store, Transfer};
 use pallas_rs_core::DType;
 use pallas_rs_ir::options::AsyncCompletion;
-use pallas_rs_ir::{Collective, Elem, OobMode, Partition, RmwKind, SliceDim, Start};
+use pallas_rs_ir::{Collective, OobMode, Partition, RmwKind, SliceDim, Start};
 use smallvec::SmallVec;
 
 impl<O: Observer> Ctx<'_, O> {
@@ -28,7 +28,7 @@ impl<O: Observer> Ctx<'_, O> {
         if !self.predicate(predicate) {
             return Ok(Flow::Next);
         }
-        let dtype = self.element_type(source);
+        let dtype = source.dtype();
         let key = barrier.map(|b| self.barrier_key(b)).transpose()?;
         self.check_copy(source, target, oob)?;
         let share = match collective {
@@ -86,7 +86,7 @@ impl<O: Observer> Ctx<'_, O> {
     ) -> Result {
         self.drift()?;
         if self.predicate(predicate) {
-            let dtype = self.element_type(source);
+            let dtype = source.dtype();
             let spare = self.cluster.engines.spare.pop();
             let (from, to) = (self.view(source), self.view(target));
             self.check_inside(from, Access::CopyInSmem)?;
@@ -115,14 +115,6 @@ impl<O: Observer> Ctx<'_, O> {
             }
         }
         Ok(Flow::Next)
-    }
-
-    /// Element type behind a ref of numbers.
-    pub(super) fn element_type(&self, operand: Operand) -> DType {
-        match self.call.code.ref_type(operand).elem {
-            Elem::Data(dtype) => dtype,
-            Elem::Barrier | Elem::Semaphore => unreachable!("the verifier saw numbers"),
-        }
     }
 
     fn check_copy(&self, source: Operand, target: Operand, oob: OobMode) -> Result<()> {

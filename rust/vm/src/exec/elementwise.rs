@@ -11,13 +11,13 @@ use smallvec::SmallVec;
 
 impl<O: Observer> Ctx<'_, O> {
     pub(super) fn unary(&mut self, kind: UnaryKind, x: Operand, result: Operand) -> Result {
-        let dtype = self.dtype(x);
+        let dtype = x.dtype();
         if let Some(bits) = self.splat(x) {
             self.set_splat(result, core::unary_scalar(kind, dtype, bits));
         } else if let (false, Some(mut own)) =
             (kind == UnaryKind::IsFinite, self.reuse_for(x, result))
         {
-            let bytes = self.call.code.tile_type(x).bytes;
+            let bytes = tile_bytes(x);
             core::unary_in_place(kind, dtype, own.1.bytes_mut(bytes));
             self.give(result, own);
         } else {
@@ -32,7 +32,7 @@ impl<O: Observer> Ctx<'_, O> {
         operand: Operand,
         result: Operand,
     ) -> Option<(crate::memory::TileId, crate::memory::Buffer)> {
-        let same = self.dtype(operand).size() == self.dtype(result).size();
+        let same = operand.dtype().size() == result.dtype().size();
         if same { self.reuse(operand) } else { None }
     }
 
@@ -43,7 +43,7 @@ impl<O: Observer> Ctx<'_, O> {
         b: Operand,
         result: Operand,
     ) -> Result {
-        let dtype = self.dtype(a);
+        let dtype = a.dtype();
         if matches!(kind, BinaryKind::Div | BinaryKind::Rem) && dtype.is_int() {
             self.check_divisor(kind, dtype, b)?;
         }
@@ -54,11 +54,11 @@ impl<O: Observer> Ctx<'_, O> {
         // A tile that is both operands cannot be written while it is read.
         let same = matches!((a, b), (Operand::Tile { register: r, .. }, Operand::Tile { register: s, .. }) if r == s);
         if !same && let Some(mut own) = self.reuse(a) {
-            let bytes = self.call.code.tile_type(a).bytes;
+            let bytes = tile_bytes(a);
             core::binary_in_place(kind, dtype, own.1.bytes_mut(bytes), self.elements(b));
             self.give(result, own);
         } else if !same && let Some(mut own) = self.reuse(b) {
-            let bytes = self.call.code.tile_type(b).bytes;
+            let bytes = tile_bytes(b);
             core::binary_in_place_rhs(kind, dtype, self.elements(a), own.1.bytes_mut(bytes));
             self.give(result, own);
         } else {
@@ -89,7 +89,7 @@ impl<O: Observer> Ctx<'_, O> {
         b: Operand,
         result: Operand,
     ) -> Result {
-        let dtype = self.dtype(a);
+        let dtype = a.dtype();
         match (self.splat(a), self.splat(b)) {
             (Some(a), Some(b)) => {
                 self.set_splat(result, u64::from(core::compare_scalar(kind, dtype, a, b)));
@@ -102,7 +102,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     pub(super) fn integer_pow(&mut self, exponent: i32, x: Operand, result: Operand) -> Result {
-        let dtype = self.dtype(x);
+        let dtype = x.dtype();
         match self.splat(x) {
             Some(bits) => self.set_splat(result, core::integer_pow_scalar(dtype, exponent, bits)),
             None => {
@@ -118,14 +118,14 @@ impl<O: Observer> Ctx<'_, O> {
         cases: &[Operand],
         result: Operand,
     ) -> Result {
-        let which_dtype = self.dtype(which);
+        let which_dtype = which.dtype();
         if let Some(bits) = self.splat(which) {
             let index = super::access::as_integer(which_dtype, bits);
             let case = cases[index.clamp(0, cases.len() as i64 - 1) as usize];
             self.forward_kept(case, result);
             return Ok(Flow::Next);
         }
-        let size = self.dtype(result).size();
+        let size = result.dtype().size();
         if size > 8 {
             cases.iter().for_each(|&case| self.densify(case));
         }
@@ -145,7 +145,9 @@ impl<O: Observer> Ctx<'_, O> {
     /// As [`Ctx::forward`] for one of several operands: the op drops its operands in the end.
     fn forward_kept(&mut self, from: Operand, result: Operand) {
         let from = match from {
-            Operand::Tile { register, ty, .. } => Operand::Tile { register, ty, last: false },
+            Operand::Tile { register, ty, bytes, dtype, .. } => {
+                Operand::Tile { register, ty, bytes, dtype, last: false }
+            }
             Operand::Scalar { .. } | Operand::Ref { .. } => from,
         };
         self.forward(from, result);
@@ -158,7 +160,7 @@ impl<O: Observer> Ctx<'_, O> {
         hi: Operand,
         result: Operand,
     ) -> Result {
-        let dtype = self.dtype(x);
+        let dtype = x.dtype();
         if let (Some(lo), Some(x), Some(hi)) = (self.splat(lo), self.splat(x), self.splat(hi)) {
             self.set_splat(result, core::clamp_scalar(dtype, lo, x, hi));
         } else {
@@ -170,7 +172,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     pub(super) fn convert(&mut self, x: Operand, result: Operand) -> Result {
-        let (from, to) = (self.dtype(x), self.dtype(result));
+        let (from, to) = (x.dtype(), result.dtype());
         if from == to {
             self.forward(x, result);
         } else if let Some(bits) = self.splat(x) {
@@ -182,7 +184,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     pub(super) fn bitcast(&mut self, x: Operand, result: Operand) -> Result {
-        let (from, to) = (self.dtype(x), self.dtype(result));
+        let (from, to) = (x.dtype(), result.dtype());
         if !from.is_sub_byte() || from == to {
             self.forward(x, result);
             return Ok(Flow::Next);
@@ -209,7 +211,7 @@ impl<O: Observer> Ctx<'_, O> {
         x: Operand,
         result: Operand,
     ) -> Result {
-        let dtype = self.dtype(x);
+        let dtype = x.dtype();
         match self.splat(x) {
             Some(bits) => {
                 let bits = core::reduce_precision_scalar(dtype, exponent_bits, mantissa_bits, bits);
@@ -226,7 +228,7 @@ impl<O: Observer> Ctx<'_, O> {
     pub(super) fn write_out(&self, operand: Operand, out: &mut [u8]) {
         match self.elements(operand) {
             core::Operand::Slice(bytes) => out.copy_from_slice(bytes),
-            core::Operand::Splat(bits) => core::fill(self.dtype(operand).size(), bits, out),
+            core::Operand::Splat(bits) => core::fill(operand.dtype().size(), bits, out),
         }
     }
 
@@ -245,9 +247,9 @@ impl<O: Observer> Ctx<'_, O> {
                 };
                 f(self, &element[..dtype.size()])
             }
-            Operand::Tile { ty, .. } => {
+            Operand::Tile { bytes, .. } => {
                 self.densify(operand);
-                let bytes = self.call.code.tile_types[ty as usize].bytes;
+                let bytes = bytes as usize;
                 let Tile::Dense(id) = self.tile(operand) else { unreachable!("made dense before") };
                 let buffer = self.worker.pool.take(id);
                 let result = f(self, buffer.bytes(bytes));
@@ -256,6 +258,15 @@ impl<O: Observer> Ctx<'_, O> {
             }
             Operand::Ref { .. } => unreachable!("the verifier saw a value"),
         }
+    }
+}
+
+/// Bytes of a tile operand.
+#[inline]
+fn tile_bytes(operand: Operand) -> usize {
+    match operand {
+        Operand::Tile { bytes, .. } => bytes as usize,
+        Operand::Scalar { .. } | Operand::Ref { .. } => unreachable!("the verifier saw a tile"),
     }
 }
 

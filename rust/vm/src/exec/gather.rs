@@ -38,7 +38,7 @@ impl<O: Observer> Ctx<'_, O> {
         other: Option<Operand>,
         result: Operand,
     ) -> Result {
-        let dtype = self.element_type(source);
+        let dtype = source.dtype();
         let located = self.locate(indexer, source);
         if let (Some(index), false) = (&located.outside, self.call.reads_outside) {
             return Err(self.outside(source, indexer, index, Access::Read));
@@ -79,7 +79,7 @@ impl<O: Observer> Ctx<'_, O> {
         x: Operand,
         result: Option<Operand>,
     ) -> Result {
-        let dtype = self.element_type(target);
+        let dtype = target.dtype();
         let located = self.locate(indexer, target);
         if let Some(index) = &located.outside {
             let access = if result.is_some() { Access::ReadWrite } else { Access::Write };
@@ -215,7 +215,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     fn index(&self, array: Operand, point: usize) -> i64 {
-        let dtype = self.dtype(array);
+        let dtype = array.dtype();
         let bits = match self.elements(array) {
             core::Operand::Splat(bits) => bits,
             core::Operand::Slice(bytes) => core::load_scalar(dtype.size(), bytes, point),

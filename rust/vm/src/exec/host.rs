@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 impl<O: Observer> Ctx<'_, O> {
     fn host_array(&self, operand: Operand) -> HostArray {
-        let (dtype, shape) = (self.dtype(operand), self.shape(operand).to_vec());
+        let (dtype, shape) = (operand.dtype(), self.shape(operand).to_vec());
         let mut data = vec![0; shape.iter().product::<usize>() * dtype.size()];
         self.write_out(operand, &mut data);
         HostArray { dtype, shape, data }
@@ -24,9 +24,8 @@ impl<O: Observer> Ctx<'_, O> {
     fn accept(&mut self, call: &str, arrays: Vec<HostArray>, results: &[Operand]) -> Result {
         let fits = arrays.len() == results.len()
             && arrays.iter().zip(results).all(|(array, &result)| {
-                let bytes =
-                    self.shape(result).iter().product::<usize>() * self.dtype(result).size();
-                array.dtype == self.dtype(result) && array.data.len() == bytes
+                let bytes = self.shape(result).iter().product::<usize>() * result.dtype().size();
+                array.dtype == result.dtype() && array.data.len() == bytes
             });
         if !fits {
             let message = "it returned arrays of other shapes or types than announced".to_owned();
@@ -104,7 +103,7 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// A value, for people.
     fn display(&self, operand: Operand) -> String {
-        let dtype = self.dtype(operand);
+        let dtype = operand.dtype();
         match (self.elements(operand), operand) {
             (core::Operand::Splat(bits), Operand::Scalar { .. }) => number(dtype, bits),
             (core::Operand::Splat(bits), _) => format!("[{}, …]", number(dtype, bits)),

@@ -13,10 +13,23 @@ use pallas_rs_ir::RmwKind;
 impl<O: Observer> Ctx<'_, O> {
     pub(super) fn load(&mut self, source: Operand, result: Operand) -> Result {
         self.check_inside(self.view(source), Access::Read)?;
-        let dtype = self.element_type(source);
+        let dtype = source.dtype();
         if O::WATCHES {
             let view = self.view(source).clone();
             self.observe(&view, dtype.size(), AccessKind::Read, Proxy::Generic)?;
+        }
+        let Operand::Ref { register, .. } = source else { unreachable!("the verifier saw a ref") };
+        let view = &self.thread.frame.refs[register as usize];
+        if let (Operand::Tile { bytes, .. }, Base::Global(arg), Some(_)) =
+            (result, view.base, view.dense_len())
+        {
+            // By far the most frequent load.
+            let (pool, bytes) = (&mut self.worker.pool, bytes as usize);
+            let id = pool.alloc(bytes);
+            let source = self.call.gmem.source(arg);
+            source.read(dtype.size(), view.offset, pool.bytes_mut(id, bytes));
+            self.set_tile(result, Tile::Dense(id));
+            return Ok(Flow::Next);
         }
         let missing = self.call.unwritten;
         self.produce(result, |c, out| c.read(c.view(source), dtype, missing, out));
@@ -31,7 +44,7 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// Writes a value to a view that was checked.
     fn write_value(&mut self, target: Operand, x: Operand, kind: AccessKind) -> Result<()> {
-        let dtype = self.element_type(target);
+        let dtype = target.dtype();
         if O::WATCHES {
             let view = self.view(target).clone();
             self.observe(&view, dtype.size(), kind, Proxy::Generic)?;
@@ -68,7 +81,7 @@ impl<O: Observer> Ctx<'_, O> {
 
     pub(super) fn swap(&mut self, target: Operand, x: Operand, result: Operand) -> Result {
         self.check_inside(self.view(target), Access::ReadWrite)?;
-        let dtype = self.element_type(target);
+        let dtype = target.dtype();
         if O::WATCHES {
             let view = self.view(target).clone();
             self.observe(&view, dtype.size(), AccessKind::Read, Proxy::Generic)?;
@@ -113,7 +126,7 @@ impl<O: Observer> Ctx<'_, O> {
         other: Option<Operand>,
         result: Operand,
     ) -> Result {
-        let dtype = self.element_type(source);
+        let dtype = source.dtype();
         self.check_masked(source, mask, Access::Read)?;
         self.observe_masked(source, mask, dtype, AccessKind::Read)?;
         let size = dtype.size();
@@ -145,7 +158,7 @@ impl<O: Observer> Ctx<'_, O> {
         mask: Operand,
         result: Option<Operand>,
     ) -> Result {
-        let dtype = self.element_type(target);
+        let dtype = target.dtype();
         let access = if result.is_some() { Access::ReadWrite } else { Access::Write };
         self.check_masked(target, mask, access)?;
         self.observe_masked(target, mask, dtype, AccessKind::Write)?;
@@ -163,7 +176,7 @@ impl<O: Observer> Ctx<'_, O> {
         mask: Option<Operand>,
         result: Option<Operand>,
     ) -> Result {
-        let dtype = self.element_type(target);
+        let dtype = target.dtype();
         match mask {
             Some(mask) => {
                 self.check_masked(target, mask, Access::Atomic)?;
@@ -195,7 +208,7 @@ impl<O: Observer> Ctx<'_, O> {
         result: Operand,
     ) -> Result {
         self.check_inside(self.view(target), Access::Atomic)?;
-        let dtype = self.element_type(target);
+        let dtype = target.dtype();
         let view = self.view(target).clone();
         self.observe(&view, dtype.size(), AccessKind::Atomic, Proxy::Generic)?;
         let size = dtype.size();

@@ -25,7 +25,7 @@ impl<O: Observer> Ctx<'_, O> {
     /// Executes an op that has no instruction of its own.
     fn op(&mut self, record: &Record) -> Result {
         let (ins, outs) = (&record.operands[..], &record.results[..]);
-        self.worker.patience -= 32 + self.work(outs);
+        self.worker.patience -= record.cost;
         if self.worker.patience < 0 {
             self.ask_host()?;
         }
@@ -131,16 +131,6 @@ impl<O: Observer> Ctx<'_, O> {
             | Op::WhileLoop {}
             | Op::Switch {}
             | Op::Scope { .. } => unreachable!("flattened"),
-        }
-    }
-
-    /// What an op costs beside its dispatch, very roughly in nanoseconds.
-    fn work(&self, results: &[Operand]) -> i64 {
-        match results.first() {
-            Some(&Operand::Tile { ty, .. }) => {
-                (self.call.code.tile_types[ty as usize].bytes / 32) as i64
-            }
-            Some(Operand::Scalar { .. } | Operand::Ref { .. }) | None => 0,
         }
     }
 }

@@ -23,10 +23,7 @@ impl<O: Observer> Ctx<'_, O> {
     /// # Errors
     /// What stopped it, with its place.
     pub(crate) fn run(&mut self, scheduler: Option<&mut dyn Scheduler>) -> Result<Turn> {
-        // Apart from `self` while only scalars are computed with, so that they stay in reach.
-        let mut scalars = std::mem::take(&mut self.thread.frame.scalars);
-        let turn = self.steps(&mut scalars, scheduler);
-        self.thread.frame.scalars = scalars;
+        let turn = self.steps(scheduler);
         turn.map_err(|mut trap| {
             let span = self.call.code.span(self.thread.pc);
             trap.locate(span, || self.who());
@@ -35,11 +32,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     #[allow(clippy::too_many_lines, reason = "one arm per instruction")]
-    fn steps(
-        &mut self,
-        scalars: &mut Vec<u64>,
-        mut scheduler: Option<&mut dyn Scheduler>,
-    ) -> Result<Turn> {
+    fn steps(&mut self, mut scheduler: Option<&mut dyn Scheduler>) -> Result<Turn> {
         let code = self.call.code;
         let insts = &code.insts[..];
         let mut pc = self.thread.pc as usize;
@@ -47,7 +40,7 @@ impl<O: Observer> Ctx<'_, O> {
         let mut executed = 0;
         macro_rules! scalars {
             ($reg:expr) => {
-                scalars[$reg as usize]
+                self.thread.frame.scalars[$reg as usize]
             };
         }
         macro_rules! int32 {
@@ -231,10 +224,7 @@ impl<O: Observer> Ctx<'_, O> {
                 Inst::Chain { chain } => {
                     let chain = &code.chains[chain as usize];
                     self.thread.pc = pc as u32;
-                    std::mem::swap(&mut self.thread.frame.scalars, scalars);
-                    let done = self.chain(chain);
-                    std::mem::swap(&mut self.thread.frame.scalars, scalars);
-                    done?;
+                    self.chain(chain)?;
                     for &tile in &chain.drops {
                         self.thread.frame.set_tile(&mut self.worker.pool, tile, Tile::Empty);
                     }
@@ -242,10 +232,7 @@ impl<O: Observer> Ctx<'_, O> {
                 Inst::Op { record } => {
                     let record = &code.records[record as usize];
                     self.thread.pc = pc as u32;
-                    std::mem::swap(&mut self.thread.frame.scalars, scalars);
-                    let flow = self.op(record);
-                    std::mem::swap(&mut self.thread.frame.scalars, scalars);
-                    if flow? == Flow::Block {
+                    if self.op(record)? == Flow::Block {
                         break Turn::Blocked { advanced: executed > 0 };
                     }
                     for &tile in &record.drops {

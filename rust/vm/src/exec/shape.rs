@@ -19,7 +19,7 @@ fn steps(shape: &[usize]) -> Steps {
 
 impl<O: Observer> Ctx<'_, O> {
     pub(super) fn iota(&mut self, dimension: usize, result: Operand) -> Result {
-        let dtype = self.dtype(result);
+        let dtype = result.dtype();
         let call = self.call;
         let shape = &call.code.tile_type(result).shape;
         self.produce(result, |_, out| core::iota(dtype, shape, dimension, out));
@@ -34,7 +34,7 @@ impl<O: Observer> Ctx<'_, O> {
         strides: &[isize],
         result: Operand,
     ) -> Result {
-        let elem = self.dtype(x).size();
+        let elem = x.dtype().size();
         self.produce(result, |c, out| {
             let shape = c.shape(result);
             core::copy_strided(elem, shape, c.dense(x), offset, strides, out, 0, &steps(shape));
@@ -43,7 +43,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     pub(super) fn broadcast(&mut self, dims: &[usize], x: Operand, result: Operand) -> Result {
-        if let (Some(bits), true) = (self.splat(x), self.dtype(x).fits_scalar()) {
+        if let (Some(bits), true) = (self.splat(x), x.dtype().fits_scalar()) {
             self.set_splat(result, bits);
             return Ok(Flow::Next);
         }
@@ -112,7 +112,7 @@ impl<O: Observer> Ctx<'_, O> {
     ) -> Result {
         self.densify(x);
         self.densify(value);
-        let elem = self.dtype(x).size();
+        let elem = x.dtype().size();
         self.produce(result, |c, out| {
             match c.elements(value) {
                 core::Operand::Splat(bits) => core::fill(elem, bits, out),
@@ -159,7 +159,7 @@ impl<O: Observer> Ctx<'_, O> {
         result: Operand,
     ) -> Result {
         xs.iter().for_each(|&x| self.densify(x));
-        let elem = self.dtype(result).size();
+        let elem = result.dtype().size();
         self.produce(result, |c, out| {
             let to = steps(c.shape(result));
             let mut at = 0;
@@ -206,7 +206,7 @@ impl<O: Observer> Ctx<'_, O> {
     ) -> Result {
         self.densify(x);
         self.densify(update);
-        let elem = self.dtype(x).size();
+        let elem = x.dtype().size();
         let offset = self.window_start(starts, self.shape(x), self.shape(update));
         let same = matches!((x, update), (Operand::Tile { register: r, .. }, Operand::Tile { register: s, .. }) if r == s);
         let bytes = self.call.code.tile_type(x).bytes;
@@ -243,7 +243,7 @@ impl<O: Observer> Ctx<'_, O> {
         result: Operand,
     ) -> Result {
         self.densify(x);
-        let (dtype, to) = (self.dtype(x), self.dtype(result));
+        let (dtype, to) = (x.dtype(), result.dtype());
         self.produce(result, |c, out| {
             let shape = c.shape(x);
             if kind.is_arg() {
@@ -264,7 +264,7 @@ impl<O: Observer> Ctx<'_, O> {
         result: Operand,
     ) -> Result {
         self.densify(x);
-        let dtype = self.dtype(x);
+        let dtype = x.dtype();
         self.produce(result, |c, out| {
             core::cumulative(kind, dtype, c.shape(x), axis, reverse, c.dense(x), out);
         });
@@ -359,8 +359,8 @@ impl<O: Observer> Ctx<'_, O> {
                     .expect("a dense copy can be counted through")
             }));
         }
-        let types = operands.map(|o| self.dtype(o));
-        let acc_dtype = self.dtype(result);
+        let types = operands.map(Operand::dtype);
+        let acc_dtype = result.dtype();
         let (m, n, k) = (sides[0].free.0, sides[1].free.0, sides[0].contract.0);
         let batches: usize = sides[0].batch.iter().map(|b| b.0).product();
         let matrix = m * n * acc_dtype.size();
@@ -402,7 +402,7 @@ impl<O: Observer> Ctx<'_, O> {
         let shape: Vec<usize> = order.iter().map(|&d| from[d]).collect();
         let moved: Steps = order.iter().map(|&d| strides[d]).collect();
         let mut out = vec![0; self.dense(x).len()];
-        let elem = self.dtype(x).size();
+        let elem = x.dtype().size();
         core::copy_strided(elem, &shape, self.dense(x), 0, &moved, &mut out, 0, &steps(&shape));
         (out, shape)
     }

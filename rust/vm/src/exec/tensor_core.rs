@@ -14,10 +14,10 @@ impl<O: Observer> Ctx<'_, O> {
     /// Starts `acc += a @ b`, a group of its own.
     pub(crate) fn wgmma(&mut self, acc: Operand, a: Operand, b: Operand) -> Result {
         self.drift()?;
-        let (acc_dtype, b_dtype) = (self.element_type(acc), self.element_type(b));
+        let (acc_dtype, b_dtype) = (acc.dtype(), b.dtype());
         let a_dtype = match a {
             Operand::Tile { .. } => self.call.code.tile_type(a).dtype,
-            Operand::Ref { .. } | Operand::Scalar { .. } => self.element_type(a),
+            Operand::Ref { .. } | Operand::Scalar { .. } => a.dtype(),
         };
         let acc = self.matrix(self.view(acc), acc_dtype)?;
         let b = self.matrix(self.view(b), b_dtype)?;
@@ -79,7 +79,7 @@ impl<O: Observer> Ctx<'_, O> {
             }
             None => self.drift()?,
         }
-        let dtype = self.element_type(acc);
+        let dtype = acc.dtype();
         let bytes = self.call.code.tile_type(result).bytes;
         let view = self.view(acc).clone();
         self.observe(&view, dtype.size(), AccessKind::Read, Proxy::Generic)?;

@@ -5,22 +5,12 @@ use crate::frame::Tile;
 use crate::machine::Ctx;
 use crate::memory::{Buffer, TileId};
 use crate::observer::Observer;
-use pallas_rs_core::{self as core, DType};
+use pallas_rs_core as core;
 
 /// Room for one element of any type.
 pub(super) type Element = [u8; 16];
 
 impl<O: Observer> Ctx<'_, O> {
-    /// Element type of a scalar or tile.
-    #[inline]
-    pub(super) fn dtype(&self, operand: Operand) -> DType {
-        match operand {
-            Operand::Scalar { dtype, .. } => dtype,
-            Operand::Tile { ty, .. } => self.call.code.tile_types[ty as usize].dtype,
-            Operand::Ref { .. } => unreachable!("the verifier saw a value"),
-        }
-    }
-
     /// Shape of a scalar or tile.
     #[inline]
     pub(super) fn shape(&self, operand: Operand) -> &[usize] {
@@ -38,12 +28,11 @@ impl<O: Observer> Ctx<'_, O> {
             Operand::Scalar { register, .. } => {
                 core::Operand::Splat(self.thread.frame.scalars[register as usize])
             }
-            Operand::Tile { register, ty, .. } => {
+            Operand::Tile { register, bytes, .. } => {
                 match self.thread.frame.tiles[register as usize] {
                     Tile::Splat(bits) => core::Operand::Splat(bits),
                     Tile::Dense(id) => {
-                        let bytes = self.call.code.tile_types[ty as usize].bytes;
-                        core::Operand::Slice(self.worker.pool.bytes(id, bytes))
+                        core::Operand::Slice(self.worker.pool.bytes(id, bytes as usize))
                     }
                     Tile::Empty => unreachable!("a tile is written before it is read"),
                 }
@@ -107,8 +96,8 @@ impl<O: Observer> Ctx<'_, O> {
                 write(self, &mut element[..dtype.size()]);
                 self.set_scalar(result, core::load_scalar(dtype.size(), &element, 0));
             }
-            Operand::Tile { ty, .. } => {
-                let bytes = self.call.code.tile_types[ty as usize].bytes;
+            Operand::Tile { bytes, .. } => {
+                let bytes = bytes as usize;
                 let (id, mut buffer) = self.new_tile(bytes);
                 write(self, buffer.bytes_mut(bytes));
                 self.worker.pool.put(id, buffer);

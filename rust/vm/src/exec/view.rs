@@ -72,7 +72,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     pub(super) fn ref_bitcast(&mut self, base: Operand, result: Operand) -> Result {
-        let (from, to) = (self.element_type(base), self.element_type(result));
+        let (from, to) = (base.dtype(), result.dtype());
         let view = self.view(base);
         let view = if from == to {
             Ok(view.clone())

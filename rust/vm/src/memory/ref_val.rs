@@ -253,7 +253,9 @@ impl RefVal {
         out: &mut RefVal,
     ) -> Result<(), Escape> {
         out.restart(self);
-        for (axis, ((spec, dim), index)) in dims.iter().zip(&self.dims).zip(indices).enumerate() {
+        let mut indices = indices.into_iter();
+        for (axis, (spec, dim)) in dims.iter().zip(&self.dims).enumerate() {
+            let index = indices.next().expect("the verifier counted the indices");
             let (start, size, before, behind) = match *spec {
                 BlockDim::Blocked(b) => (index.saturating_mul(b as i64), b as i64, 0, 0),
                 BlockDim::Squeezed => (index, 1, 0, 0),
