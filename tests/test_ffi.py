@@ -66,6 +66,9 @@ import jax, jax.numpy as jnp, numpy as np
 import pallas_rs
 from jax.experimental import pallas as pl
 
+# A shell starts background jobs with the signal ignored, and processes inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def add_one(x_ref, o_ref):
     o_ref[...] = x_ref[...] + 1
 
