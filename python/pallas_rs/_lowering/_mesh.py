@@ -76,6 +76,33 @@ def _axis_index(ctx: RuleContext, *, axis_name: Any) -> Val:
     return value
 
 
+@rule("core_map", "mpmd_map")
+def _warps(ctx: RuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
+    """A body that each warp of the warpgroup runs by itself: `plgpu.WarpMesh`."""
+    # Before 0.11 it is a `core_map` whose jaxpr closes over refs; later an `mpmd_map` of one mesh.
+    meshes = params.get("meshes") or (params["mesh"],)
+    jaxprs = params.get("jaxprs") or (params["jaxpr"],)
+    mesh = meshes[0]
+    if len(meshes) != 1 or type(mesh).__name__ != "WarpMesh":
+        raise ctx.unsupported("only the warps of a warpgroup can be mapped over in a kernel")
+    open_, _ = jax_internals.open_jaxpr(jaxprs[0])
+    closes_over = len(open_.constvars) == len(operands)
+    args, consts = ((), operands) if closes_over else (operands, ())
+    axes = ctx.kernel.axes
+    warp = ctx.builder.val("int32")
+    outer = axes.get(mesh.axis_name)
+    axes[mesh.axis_name] = lambda: warp
+    try:
+        with ctx.region([warp]) as region:
+            ctx.kernel.lower_jaxpr(jaxprs[0], args, consts)
+    finally:
+        del axes[mesh.axis_name]
+        if outer is not None:
+            axes[mesh.axis_name] = outer
+    ctx.builder.emit("warps", regions=[region])
+    return ()
+
+
 # ---- the user's names of GMEM arguments ------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 _TPU = "it is a TPU primitive; the machine models GPUs"
 _EFFECT = "a kernel cannot reach the host's ordered effects"
 _TMEM = "it works on a Blackwell GPU's tensor memory, which is not modelled"
-_WARPS = "the warps of a warpgroup are not modelled as threads of their own"
 _CLUSTER = "cluster launch control and stores into a peer's shared memory are not modelled"
 _SEMAPHORE = "semaphores between blocks and devices are not modelled"
 _DEVICES = "memory shared by several devices is not modelled"
@@ -24,8 +23,6 @@ UNSUPPORTED: dict[str, str] = {
     "prng_random_bits": _TPU,
     "roll": _TPU,
     "tpu_roll": _TPU,
-    "core_map": _WARPS,
-    "mpmd_map": _WARPS,
     "tcgen05_mma": _TMEM,
     "tcgen05_commit_arrive": _TMEM,
     "async_copy_smem_to_tmem": _TMEM,

@@ -96,6 +96,9 @@ macro_rules! for_each_op {
             /// Allocates, runs region `(ref…) → result…`, frees. `collective`: one allocation for all
             /// threads of the block, the k-th scope of each thread meaning the same memory.
             scope = Scope { allocs: Vec<Alloc>, collective: bool } () Control;
+            /// Runs region `(warp) → ()` once per warp of this warpgroup, at the same time, and goes on when
+            /// all of them have ended. Each warp is a thread with registers of its own.
+            warps = Warps {} () Control;
         }
         "Views" {
             /// Indexes and slices a ref; leaving the base is an error of whoever accesses the view.
@@ -139,6 +142,11 @@ macro_rules! for_each_op {
             barrier_wait = BarrierWait {} (barrier: reference) Sync;
             /// Whether that phase has completed; if so it counts as seen.
             barrier_test = BarrierTest {} (barrier: reference) Sync;
+            /// All CUDA threads of this thread arrive on named barrier `id` of the block, which is complete
+            /// when `count` CUDA threads have arrived.
+            named_barrier_arrive = NamedBarrierArrive {} (id: scalar, count: scalar) Sync;
+            /// The same, then blocks until the barrier is complete.
+            named_barrier_sync = NamedBarrierSync {} (id: scalar, count: scalar) Sync;
         }
         "Copies" {
             /// Starts a TMA load; on completion one arrival on `barrier`. Without a barrier it is a

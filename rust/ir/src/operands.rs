@@ -74,6 +74,7 @@ impl Op {
             | Op::WhileLoop {}
             | Op::Switch {}
             | Op::Scope { .. }
+            | Op::Warps {}
             | Op::RefTranspose { .. }
             | Op::RefReshape {}
             | Op::RefBitcast {}
@@ -85,6 +86,8 @@ impl Op {
             | Op::AtomicCas {}
             | Op::BarrierWait {}
             | Op::BarrierTest {}
+            | Op::NamedBarrierArrive {}
+            | Op::NamedBarrierSync {}
             | Op::CommitGroup {}
             | Op::WaitSmemToGmem { .. }
             | Op::WaitGmemToSmem { .. }

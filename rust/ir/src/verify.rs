@@ -219,6 +219,7 @@ fn rules(c: &Check<'_>) -> Rule {
         Op::WhileLoop {} => control::while_loop(c),
         Op::Switch {} => control::switch(c),
         Op::Scope { allocs, .. } => control::scope(c, allocs),
+        Op::Warps {} => control::warps(c),
 
         Op::RefSlice { dims } => memory::ref_slice(c, dims),
         Op::RefTranspose { perm } => memory::ref_transpose(c, perm),
@@ -238,6 +239,7 @@ fn rules(c: &Check<'_>) -> Rule {
         Op::BarrierArrive { .. } => sync::barrier_arrive(c),
         Op::BarrierWait {} => sync::barrier_wait(c),
         Op::BarrierTest {} => sync::barrier_test(c),
+        Op::NamedBarrierArrive {} | Op::NamedBarrierSync {} => sync::named_barrier(c),
         Op::CopyGmemToSmem { collective, .. } => sync::copy_gmem_to_smem(c, collective.as_ref()),
         Op::CopySmemToGmem { reduction, .. } => sync::copy_smem_to_gmem(c, *reduction),
         Op::CommitGroup {}

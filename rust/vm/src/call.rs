@@ -111,7 +111,7 @@ impl Rerun for Runs<'_> {
             return done;
         }
         let blocks = program.cluster.iter().product::<usize>() as u32;
-        let detector = RaceDetector::new(blocks, program.num_threads as u32);
+        let detector = RaceDetector::new(blocks, program.num_threads as u32, self.code.warps);
         let (done, detector) = self.go(&call, schedule, detector);
         self.races.extend(detector.into_races().into_iter().map(|race| (schedule.clone(), race)));
         self.arrays.end();
@@ -132,7 +132,7 @@ impl Runs<'_> {
     fn alone(&self) -> bool {
         let program = &self.code.program;
         let blocks: usize = program.cluster.iter().product();
-        program.in_order && program.num_threads == 1 && blocks == 1
+        program.in_order && program.num_threads == 1 && blocks == 1 && !self.code.warps
     }
 
     /// One run, watched.

@@ -47,6 +47,16 @@ impl Frame {
         std::mem::take(&mut self.tiles[register as usize])
     }
 
+    /// The same registers once more, each tile with one owner more.
+    pub(crate) fn copy(&self, pool: &mut Pool) -> Frame {
+        for tile in &self.tiles {
+            if let Tile::Dense(id) = *tile {
+                pool.retain(id);
+            }
+        }
+        self.clone()
+    }
+
     /// Gives up every tile.
     pub(crate) fn clear_tiles(&mut self, pool: &mut Pool) {
         for register in 0..self.tiles.len() as u32 {

@@ -9,7 +9,8 @@ use crate::memory::{Base, Pool, RefVal};
 use crate::observer::Observer;
 use crate::scheduler::{Crew, Schedule, Scheduler, Slot, Turn, drive};
 use crate::stats::Stats;
-use crate::sync::{Engines, ThreadQueues};
+use crate::sync::mbarrier::WARPS;
+use crate::sync::{Engines, NamedBarriers, ThreadQueues};
 use crate::trap::{Deadlock, DeadlockRow, Trap, TrapKind, Waiting};
 use pallas_rs_ir::{Op, options::AsyncCompletion};
 
@@ -110,6 +111,76 @@ impl Resident {
             threads,
             ended: vec![true; blocks * program.num_threads],
         }
+        .with_warps(call)
+    }
+
+    /// Warps come behind the warpgroups, four for each, and have ended until they are forked.
+    fn with_warps(mut self, call: &Call<'_>) -> Resident {
+        if call.code.warps {
+            for warpgroup in 0..self.threads.len() {
+                let Thread { block, index, .. } = self.threads[warpgroup];
+                let warp = |w| Thread { block, index, warp: Some(w as u8), ..Thread::default() };
+                self.threads.extend((0..WARPS).map(warp));
+            }
+            self.ended.resize(self.threads.len(), true);
+        }
+        self
+    }
+
+    /// Starts the warps of a warpgroup that has come to an [`Inst::Fork`]: each gets a copy of its
+    /// registers, and the first what the warpgroup has in flight, which one of its threads issued.
+    fn fork<O: Observer>(
+        &mut self,
+        call: &Call<'_>,
+        worker: &mut Worker<O>,
+        number: usize,
+    ) -> Result<()> {
+        let warpgroups = self.warpgroups(call);
+        let parent = &mut self.threads[number];
+        let Inst::Fork { warp: register, after } = call.code.insts[parent.pc as usize] else {
+            unreachable!("only a fork forks")
+        };
+        let at = Ctx { call, worker, cluster: &mut self.cluster, thread: parent }.at();
+        if parent.warp.is_some() {
+            let what = "warps that a warp runs by themselves".to_owned();
+            let mut trap: Box<Trap> = TrapKind::Unsupported { what }.into();
+            trap.span = Some(at.span);
+            return Err(trap);
+        }
+        let body = parent.pc + 1;
+        parent.pc = after;
+        parent.warps_running = WARPS as u32;
+        let mut queues = std::mem::take(&mut parent.queues);
+        let rounds = parent.rounds;
+        for w in 0..WARPS {
+            let frame = self.threads[number].frame.copy(&mut worker.pool);
+            let place = warpgroups + number * WARPS + w;
+            let warp = &mut self.threads[place];
+            warp.frame = frame;
+            warp.frame.scalars[register as usize] = w as u64;
+            (warp.pc, warp.rounds) = (body, rounds);
+            warp.queues = std::mem::take(&mut queues);
+            self.ended[place] = false;
+        }
+        worker.observer.on_warps_start(at);
+        Ok(())
+    }
+
+    /// A warp has ended: what it has in flight goes to its warpgroup.
+    fn end_warp(&mut self, call: &Call<'_>, pool: &mut Pool, number: usize) {
+        let warpgroups = self.warpgroups(call);
+        let warp = &mut self.threads[number];
+        warp.frame.clear_tiles(pool);
+        let (queues, rounds) = (std::mem::take(&mut warp.queues), warp.rounds);
+        let parent = &mut self.threads[(number - warpgroups) / WARPS];
+        parent.queues.append(queues);
+        parent.rounds = parent.rounds.max(rounds);
+        parent.warps_running -= 1;
+    }
+
+    /// Threads that are warpgroups: those before the warps.
+    fn warpgroups(&self, call: &Call<'_>) -> usize {
+        self.cluster.blocks.len() * call.code.program.num_threads
     }
 
     /// Makes it the cluster of a grid point. Nothing is left over from the last one but registers.
@@ -124,13 +195,14 @@ impl Resident {
         for block in &mut self.cluster.blocks {
             block.buffers.clear();
             block.barriers.clear();
+            block.named = NamedBarriers::default();
         }
-        for thread in &mut self.threads {
+        for (thread, ended) in self.threads.iter_mut().zip(&mut self.ended) {
             thread.pc = 0;
             thread.scopes_entered = 0;
             thread.rounds = 0;
+            *ended = thread.warp.is_some();
         }
-        self.ended.fill(false);
         if O::WATCHES {
             for block in 0..self.cluster.blocks.len() as u32 {
                 worker.observer.on_block_start(index, block);
@@ -161,7 +233,8 @@ impl Resident {
         worker: &mut Worker<O>,
         rows: &mut Vec<DeadlockRow>,
     ) -> Result<()> {
-        for (thread, &ended) in self.threads.iter_mut().zip(&self.ended) {
+        let listed = |(thread, ended): &(&mut Thread, &bool)| thread.warp.is_none() || !**ended;
+        for (thread, &ended) in self.threads.iter_mut().zip(&self.ended).filter(listed) {
             let code = call.code;
             let pc = thread.pc;
             let ctx = Ctx { call, worker, cluster: &mut self.cluster, thread };
@@ -179,13 +252,18 @@ impl Resident {
 
 /// What a thread waits for follows from the instruction it is at.
 fn awaited<O: Observer>(ctx: &Ctx<'_, O>, code: &Code, pc: u32) -> Result<Waiting> {
-    if let Inst::Op { record } = code.insts[pc as usize] {
-        let record = &code.records[record as usize];
-        match record.op {
-            Op::BarrierWait {} => return ctx.waiting_on(record.operands[0], false),
-            Op::BarrierArrive { .. } => return ctx.waiting_on(record.operands[0], true),
-            _ => {}
+    match code.insts[pc as usize] {
+        Inst::Join => return Ok(Waiting::Warps { running: ctx.thread.warps_running }),
+        Inst::Op { record } => {
+            let record = &code.records[record as usize];
+            match record.op {
+                Op::BarrierWait {} => return ctx.waiting_on(record.operands[0], false),
+                Op::BarrierArrive { .. } => return ctx.waiting_on(record.operands[0], true),
+                Op::NamedBarrierSync {} => return ctx.waiting_on_named(record.operands[0]),
+                _ => {}
+            }
         }
+        _ => {}
     }
     let message = "a thread blocks at an op that does not wait".to_owned();
     Err(TrapKind::Internal { message }.into())
@@ -254,6 +332,9 @@ fn run_point<O: Observer>(
         match (Ctx { call, worker, cluster, thread: &mut threads[0] }).run(None)? {
             Turn::Ended => return Ok(()),
             Turn::Yielded => {}
+            Turn::Forked => {
+                unreachable!("a kernel with warps of their own runs its threads together")
+            }
             Turn::Blocked { .. } => {
                 if !resident.complete(call, worker)? {
                     let finished = resident.cluster.index;
@@ -292,12 +373,14 @@ pub(crate) fn run_together<O: Observer>(
         (false, None) => (RESIDENT_BLOCKS / blocks.max(1)).max(1),
     };
     let threads = blocks * program.num_threads;
+    let slots = if call.code.warps { threads * (1 + WARPS) } else { threads };
     let mut crew = Together {
         call,
         worker,
         grid,
         schedule,
         threads,
+        slots,
         room,
         next: 0,
         finished: 0,
@@ -316,27 +399,35 @@ struct Together<'m, 'a, O> {
     worker: &'m mut Worker<O>,
     grid: &'m Grid,
     schedule: &'m Schedule,
-    /// Threads of a cluster.
+    /// Threads of a cluster from its start on.
     threads: usize,
+    /// The same, with the warps that may run by themselves.
+    slots: usize,
     /// Clusters that may be resident.
     room: usize,
     /// The next point to launch.
     next: u64,
     finished: u64,
-    /// A thread's slot is its number in its cluster plus `threads` times the cluster's place here.
+    /// A thread's slot is its number in its cluster plus `slots` times the cluster's place here.
     clusters: Vec<Resident>,
     live: usize,
 }
 
 impl<O: Observer> Crew for Together<'_, '_, O> {
     fn run(&mut self, slot: Slot, scheduler: &mut dyn Scheduler) -> Result<Turn> {
-        let (place, number) = (slot as usize / self.threads, slot as usize % self.threads);
+        let (place, number) = (slot as usize / self.slots, slot as usize % self.slots);
         let resident = &mut self.clusters[place];
         let preempt = if scheduler.preemptive() { Some(scheduler) } else { None };
         let thread = &mut resident.threads[number];
         let (call, worker) = (self.call, &mut *self.worker);
         let turn = Ctx { call, worker, cluster: &mut resident.cluster, thread }.run(preempt)?;
+        if turn == Turn::Forked {
+            resident.fork(call, self.worker, number)?;
+        }
         if turn == Turn::Ended {
+            if number >= self.threads {
+                resident.end_warp(call, &mut self.worker.pool, number);
+            }
             resident.ended[number] = true;
             if resident.ended.iter().all(|&ended| ended) {
                 resident.finish(self.worker);
@@ -362,8 +453,14 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
         self.worker.patience -= 64;
         self.next += 1;
         self.live += 1;
-        slots.extend((0..self.threads).map(|i| (place * self.threads + i) as Slot));
+        slots.extend((0..self.threads).map(|i| (place * self.slots + i) as Slot));
         Ok(true)
+    }
+
+    fn started(&mut self, slot: Slot, slots: &mut Vec<Slot>) {
+        let (place, number) = (slot as usize / self.slots, slot as usize % self.slots);
+        let first = place * self.slots + self.threads + number * WARPS;
+        slots.extend((first..first + WARPS).map(|slot| slot as Slot));
     }
 
     fn complete(&mut self) -> Result<bool> {

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::memory::{Contents, Gmem, Pool, RefVal, TileId};
 use crate::observer::{At, Observer, ThreadId};
 use crate::stats::Stats;
-use crate::sync::{Barriers, Engines, ThreadQueues};
+use crate::sync::{Barriers, Engines, NamedBarriers, ThreadQueues};
 use crate::trap::{Trap, Who};
 use pallas_rs_core::MatmulScratch;
 use smallvec::SmallVec;
@@ -89,6 +89,7 @@ pub(crate) struct BarrierAlloc {
 pub(crate) struct Block {
     pub(crate) buffers: Vec<Option<DataAlloc>>,
     pub(crate) barriers: Vec<Option<BarrierAlloc>>,
+    pub(crate) named: NamedBarriers,
     /// Collective scopes some thread is in, by how many each thread has entered before.
     pub(crate) scopes: Vec<SharedScope>,
 }
@@ -104,14 +105,20 @@ pub(crate) struct SharedScope {
     pub(crate) refs: Vec<RefVal>,
 }
 
-/// One thread (warpgroup): registers and a program counter.
+/// One thread: a warpgroup, or a warp of one that runs by itself. Registers and a program counter.
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
     pub(crate) pc: u32,
     /// Its block within the cluster.
     pub(crate) block: u32,
-    /// Its index within the block.
+    /// Its index within the block; a warp's is that of its warpgroup.
     pub(crate) index: u32,
+    /// Which warp of its warpgroup it is, if it is one.
+    pub(crate) warp: Option<u8>,
+    /// Of a warpgroup: its warps that run by themselves, while it waits for them.
+    pub(crate) warps_running: u32,
+    /// While it waits at a named barrier on which it has arrived: how often that had been complete.
+    pub(crate) named: Option<u64>,
     pub(crate) frame: Frame,
     /// Accumulators of its scopes.
     pub(crate) accumulators: Vec<Option<DataAlloc>>,
@@ -125,6 +132,13 @@ pub(crate) struct Thread {
     pub(crate) rounds: u64,
     /// Copies and products it has in flight.
     pub(crate) queues: ThreadQueues,
+}
+
+impl Thread {
+    /// CUDA threads it stands for.
+    pub(crate) fn cuda_threads(&self) -> u32 {
+        if self.warp.is_some() { 32 } else { 128 }
+    }
 }
 
 /// A scope a thread is in.
@@ -151,6 +165,7 @@ impl<O: Observer> Ctx<'_, O> {
             cluster: self.cluster.index,
             block: self.thread.block,
             thread: self.thread.index,
+            warp: self.thread.warp,
         }
     }
 
@@ -172,6 +187,7 @@ impl<O: Observer> Ctx<'_, O> {
             point: self.cluster.point.to_vec(),
             block,
             thread: (program.num_threads > 1).then_some(self.thread.index as usize),
+            warp: self.thread.warp.map(usize::from),
         }
     }
 }

@@ -14,8 +14,10 @@ pub struct ThreadId {
     pub cluster: u64,
     /// Row-major number of its block in the cluster.
     pub block: u32,
-    /// Index in the block.
+    /// Index in the block: of a warpgroup.
     pub thread: u32,
+    /// Which of its warps, where they run by themselves.
+    pub warp: Option<u8>,
 }
 
 /// Where a thread stands.
@@ -93,6 +95,11 @@ pub struct BarrierId {
     pub index: u32,
 }
 
+impl BarrierId {
+    /// The `base` of named barriers.
+    pub const NAMED: u32 = u32::MAX;
+}
+
 /// An engine that works beside the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Engine {
@@ -167,6 +174,12 @@ pub trait Observer {
     fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
         Ok(())
     }
+
+    /// A warpgroup has begun to run its warps by themselves.
+    fn on_warps_start(&mut self, at: At) {}
+
+    /// All of its warps have ended, and the warpgroup goes on.
+    fn on_warps_end(&mut self, at: At) {}
 
     /// A thread has made its SMEM accesses visible to the async proxy.
     fn on_fence(&mut self, at: At) {}
@@ -243,6 +256,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
         self.0.on_wait(at, barrier, phase)?;
         self.1.on_wait(at, barrier, phase)
+    }
+
+    fn on_warps_start(&mut self, at: At) {
+        self.0.on_warps_start(at);
+        self.1.on_warps_start(at);
+    }
+
+    fn on_warps_end(&mut self, at: At) {
+        self.0.on_warps_end(at);
+        self.1.on_warps_end(at);
     }
 
     fn on_fence(&mut self, at: At) {

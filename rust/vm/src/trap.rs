@@ -16,6 +16,8 @@ pub struct Who {
     pub block: Vec<usize>,
     /// Index within the block; none in a kernel of one thread.
     pub thread: Option<usize>,
+    /// Which warp of its warpgroup, where they run by themselves.
+    pub warp: Option<usize>,
 }
 
 /// What a view takes of one dimension of its array.
@@ -143,6 +145,41 @@ pub enum BarrierRule {
         /// Row-major number of that block in the cluster.
         block: usize,
     },
+    /// Warps of a warpgroup that have observed different phases wait together.
+    WarpsApart {
+        /// Phases that one of them has observed.
+        least: u64,
+        /// Phases that another one has observed.
+        most: u64,
+    },
+    /// A named barrier that does not exist.
+    NoSuchName {
+        /// Its number.
+        id: i64,
+        /// Named barriers of a block.
+        names: usize,
+    },
+    /// A named barrier for a number of CUDA threads that is not one of whole warps.
+    BadCount {
+        /// The number.
+        count: i64,
+    },
+    /// Two users of a named barrier that disagree about how many CUDA threads it takes.
+    CountsDiffer {
+        /// What those who arrived before say.
+        needed: u32,
+        /// What this one says.
+        count: u32,
+    },
+    /// More CUDA threads than a named barrier takes.
+    TooManyThreads {
+        /// Those that have arrived.
+        arrived: u32,
+        /// Those that arrive now.
+        threads: u32,
+        /// What it takes.
+        needed: u32,
+    },
     /// The scope of the barrier ended in the middle of a phase.
     PendingAtEnd {
         /// Arrivals so far.
@@ -168,6 +205,20 @@ pub enum Waiting {
         needed: u32,
         /// Collective copies that not all blocks have issued.
         incomplete: u32,
+    },
+    /// A named barrier.
+    Named {
+        /// Which one.
+        id: i64,
+        /// CUDA threads that have arrived.
+        arrived: u32,
+        /// CUDA threads it takes.
+        needed: u32,
+    },
+    /// Its warps, which run by themselves.
+    Warps {
+        /// Those that have not ended.
+        running: u32,
     },
     /// A barrier in the block beside it, whose scope that block has not entered.
     Peer {

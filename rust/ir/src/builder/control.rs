@@ -4,6 +4,7 @@ use super::Builder;
 use crate::op::Op;
 use crate::program::Value;
 use crate::types::Type;
+use pallas_rs_core::DType;
 
 impl Builder {
     /// Counts from `lo` to `hi`; `body` gets the counter and the carry, and returns the next carry.
@@ -63,6 +64,15 @@ impl Builder {
             }
             Vec::new()
         });
+    }
+
+    /// Runs `body` in each warp of the warpgroup.
+    pub fn warps(&mut self, body: impl FnOnce(&mut Builder, Value)) {
+        let region = self.region(vec![Type::Scalar(DType::I32)], |b, params| {
+            body(b, params[0]);
+            Vec::new()
+        });
+        self.push_with_regions(Op::Warps {}, &[], Vec::new(), vec![region]);
     }
 
     /// Prints.

@@ -205,6 +205,18 @@ impl Builder {
         self.push_one(Op::BarrierTest {}, &[barrier], Type::Scalar(DType::Bool))
     }
 
+    /// All CUDA threads of this thread arrive on a named barrier that takes `count`.
+    pub fn named_barrier_arrive(&mut self, id: i32, count: i32) {
+        let operands = [self.int(id), self.int(count)];
+        self.push_none(Op::NamedBarrierArrive {}, &operands);
+    }
+
+    /// The same, and waits until the barrier is complete.
+    pub fn named_barrier_sync(&mut self, id: i32, count: i32) {
+        let operands = [self.int(id), self.int(count)];
+        self.push_none(Op::NamedBarrierSync {}, &operands);
+    }
+
     /// Starts a TMA load that arrives on `barrier`.
     pub fn tma_load(&mut self, source: Value, target: Value, barrier: Value) {
         self.tma_load_collective(source, target, barrier, None);

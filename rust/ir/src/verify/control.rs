@@ -52,6 +52,12 @@ pub(super) fn scope(c: &Check<'_>, allocs: &[Alloc]) -> Rule {
     c.region(0, &params, &owned(&c.result_types()))
 }
 
+pub(super) fn warps(c: &Check<'_>) -> Rule {
+    c.regions(1)?;
+    c.results(&[])?;
+    c.region(0, &[Type::Scalar(DType::I32)], &[])
+}
+
 fn allocation(c: &Check<'_>, alloc: &Alloc) -> Rule {
     let lives_in = |space| ensure(alloc.space == space, "space", space, alloc.space);
     match &alloc.kind {

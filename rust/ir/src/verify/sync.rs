@@ -31,6 +31,12 @@ pub(super) fn barrier_test(c: &Check<'_>) -> Rule {
     c.returns(Type::Scalar(DType::Bool))
 }
 
+pub(super) fn named_barrier(c: &Check<'_>) -> Rule {
+    c.integers(0)?;
+    c.integers(1)?;
+    c.results(&[])
+}
+
 /// A ref to numbers in `space`.
 fn data_in<'a>(c: &Check<'a>, i: usize, space: Space) -> Rule<(&'a RefType, DType)> {
     let (r, dtype) = c.data(i)?;

@@ -257,6 +257,15 @@ pub(crate) enum Inst {
     LeaveScope {
         scope: u32,
     },
+    /// Runs the code that follows, up to [`Inst::EndWarp`], in each warp of the warpgroup, with `warp`
+    /// holding its number; the warpgroup itself goes to `after`.
+    Fork {
+        warp: Reg,
+        after: u32,
+    },
+    EndWarp,
+    /// Waits for the warps.
+    Join,
     // ---- everything else ----------------------------------------------------------------------
     /// Elementwise ops as one: `chains[chain]`.
     Chain {

@@ -75,7 +75,9 @@ impl<'p> Walk<'p> {
             match &inst.op {
                 Op::ForLoop {} | Op::WhileLoop {} => self.repeated(&mut node, inst, live),
                 Op::Switch {} => self.branches(&mut node, inst, live),
-                Op::Scope { .. } => node.regions.push(self.body(&inst.regions[0], live)),
+                Op::Scope { .. } | Op::Warps {} => {
+                    node.regions.push(self.body(&inst.regions[0], live))
+                }
                 _ => {}
             }
         }

@@ -177,6 +177,7 @@ impl<'p> Lower<'p> {
             Op::WhileLoop {} => self.while_loop(node, inst),
             Op::Switch {} => self.switch(node, inst),
             Op::Scope { .. } => self.scope(node, inst),
+            Op::Warps {} => self.warps(node, inst),
             op if self.skipped(op, &inst.results) => {
                 for &value in &inst.results {
                     let ty = self.program.ty(value).clone();
@@ -499,6 +500,20 @@ impl<'p> Lower<'p> {
         self.emit(Inst::LeaveScope { scope });
         targets.iter().for_each(|&place| self.regs.unpin(place));
         node.dying_after.iter().for_each(|&v| self.die(v, true));
+    }
+
+    /// Every warp starts with a copy of the warpgroup's registers. What dies in the region dies in the
+    /// copies; the warpgroup's own is overwritten by whoever gets the register next.
+    fn warps(&mut self, node: &Node<'p>, inst: &'p ir::Inst) {
+        let body = &node.regions[0];
+        let warp = self.define(body.region.params[0]).reg;
+        let fork = self.emit(Inst::Fork { warp, after: 0 });
+        self.body(body);
+        self.span = inst.span;
+        self.emit(Inst::EndWarp);
+        self.code.insts[fork] = Inst::Fork { warp, after: self.here() };
+        self.emit(Inst::Join);
+        self.code.warps = true;
     }
 }
 

@@ -136,6 +136,8 @@ pub(crate) struct Code {
     pub(crate) written: Vec<bool>,
     /// What decides which points of the grid may run at the same time.
     pub(crate) windows: Option<Box<Windows>>,
+    /// Whether warps run by themselves somewhere.
+    pub(crate) warps: bool,
     /// Sizes of the register files.
     pub(crate) scalars: usize,
     pub(crate) tiles: usize,
@@ -166,6 +168,7 @@ impl Code {
             by_value: Vec::new(),
             written: Vec::new(),
             windows: None,
+            warps: false,
             scalars: 0,
             tiles: 0,
             refs: 0,

@@ -7,6 +7,7 @@ mod elementwise;
 mod gather;
 mod host;
 mod memory;
+mod named;
 pub(crate) mod run;
 mod scope;
 mod shape;
@@ -94,6 +95,8 @@ impl<O: Observer> Ctx<'_, O> {
             Op::BarrierArrive { .. } => self.barrier_arrive(ins[0], ins.get(1)),
             Op::BarrierWait {} => self.barrier_wait(ins[0]),
             Op::BarrierTest {} => self.barrier_test(ins[0], outs[0]),
+            Op::NamedBarrierArrive {} => self.named_barrier_arrive(ins[0], ins[1]),
+            Op::NamedBarrierSync {} => self.named_barrier_sync(ins[0], ins[1]),
             Op::CopyGmemToSmem { oob, barrier, predicate, collective } => {
                 let mut rest = ins[2..].iter();
                 let barrier = if *barrier { rest.next().copied() } else { None };
@@ -130,7 +133,8 @@ impl<O: Observer> Ctx<'_, O> {
             | Op::ForLoop {}
             | Op::WhileLoop {}
             | Op::Switch {}
-            | Op::Scope { .. } => unreachable!("flattened"),
+            | Op::Scope { .. }
+            | Op::Warps {} => unreachable!("flattened"),
         }
     }
 }

@@ -221,6 +221,18 @@ impl<O: Observer> Ctx<'_, O> {
                     self.thread.pc = pc as u32;
                     self.exit_scope()?;
                 }
+                Inst::Fork { .. } => break Turn::Forked,
+                Inst::EndWarp => break Turn::Ended,
+                Inst::Join => {
+                    if self.thread.warps_running > 0 {
+                        break Turn::Blocked { advanced: executed > 0 };
+                    }
+                    if O::WATCHES {
+                        self.thread.pc = pc as u32;
+                        let at = self.at();
+                        self.worker.observer.on_warps_end(at);
+                    }
+                }
                 Inst::Chain { chain } => {
                     let chain = &code.chains[chain as usize];
                     self.thread.pc = pc as u32;

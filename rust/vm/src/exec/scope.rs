@@ -90,12 +90,13 @@ impl<O: Observer> Ctx<'_, O> {
                 self.allocate_data(alloc, spec.space, DType::I32, count, Contents::Zero)
             }
             AllocKind::Barrier { arrivals, .. } => {
-                let barriers = Barriers::new(count, *arrivals, program.num_threads);
+                let barriers =
+                    Barriers::new(count, *arrivals, program.num_threads, call.code.warps);
                 self.allocate_barriers(block, alloc, barriers)
             }
             AllocKind::ClusterBarrier { axes, arrivals, .. } => {
                 let arrivals = cluster_arrivals(*arrivals, axes, &program.cluster);
-                let barriers = Barriers::new(count, arrivals, program.num_threads);
+                let barriers = Barriers::new(count, arrivals, program.num_threads, call.code.warps);
                 self.allocate_barriers(block, alloc, barriers)
             }
         };

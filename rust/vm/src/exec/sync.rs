@@ -4,7 +4,7 @@ use crate::code::Operand;
 use crate::machine::{Ctx, Flow, Result};
 use crate::memory::{Base, RefVal};
 use crate::observer::{At, BarrierId, Engine, Observer};
-use crate::sync::mbarrier::{arrival_targets, coordinates};
+use crate::sync::mbarrier::{Waiter, arrival_targets, coordinates};
 use crate::sync::{BarrierKey, Barriers};
 use crate::trap::{Access, BarrierName, BarrierRule, Trap, TrapKind, Waiting};
 use pallas_rs_ir::options::AsyncCompletion;
@@ -187,12 +187,12 @@ impl<O: Observer> Ctx<'_, O> {
     /// Observes the next phase if it is complete, or can be completed by copies in flight.
     #[inline]
     fn observe_phase(&mut self, key: BarrierKey) -> Result<bool> {
-        let (index, thread) = (key.index as usize, self.thread.index as usize);
+        let (index, waiter) = (key.index as usize, self.waiter());
         loop {
-            match self.barriers(key).observe(index, thread) {
+            match self.barriers(key).observe(index, waiter) {
                 Ok(true) => {
                     if O::WATCHES {
-                        let (at, phase) = (self.at(), self.barriers(key).seen(index, thread) - 1);
+                        let (at, phase) = (self.at(), self.barriers(key).seen(index, waiter) - 1);
                         self.worker.observer.on_wait(at, key.id(), phase)?;
                     }
                     return Ok(true);
@@ -204,6 +204,10 @@ impl<O: Observer> Ctx<'_, O> {
                 return self.check_leader(key).map(|()| false);
             }
         }
+    }
+
+    fn waiter(&self) -> Waiter {
+        Waiter { thread: self.thread.index, warp: self.thread.warp }
     }
 
     fn land_for_wait(&mut self, key: BarrierKey) -> Result<bool> {
@@ -410,7 +414,7 @@ impl<O: Observer> Ctx<'_, O> {
         });
         Ok(Waiting::Barrier {
             barrier: name,
-            phase: barriers.seen(key.index as usize, self.thread.index as usize),
+            phase: barriers.seen(key.index as usize, self.waiter()),
             arrived: state.arrived(),
             needed: state.needed(),
             incomplete: incomplete.count() as u32,

@@ -4,6 +4,7 @@ use super::clock::{Component, Tick, View};
 use super::finding::BarrierRef;
 use super::shadow::Shadow;
 use crate::observer::{Allocated, At, BarrierId, BaseId, Engine};
+use crate::sync::mbarrier::WARPS;
 use pallas_rs_ir::Space;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -65,6 +66,8 @@ pub(super) struct Issued {
 #[derive(Debug)]
 pub(super) struct ClusterClock {
     threads_per_block: u32,
+    /// Threads that are warpgroups. The warps of the n-th come behind them, from 4n on.
+    warpgroups: u32,
     pub(super) threads: Vec<ThreadClock>,
     barriers: FxHashMap<BarrierId, u32>,
     barrier_list: Vec<(BarrierId, BarrierClock)>,
@@ -83,15 +86,17 @@ pub(super) struct ClusterClock {
 }
 
 impl ClusterClock {
-    pub(super) fn new(blocks: u32, threads_per_block: u32) -> ClusterClock {
+    pub(super) fn new(blocks: u32, threads_per_block: u32, warps: bool) -> ClusterClock {
         let mut threads = Vec::new();
-        for t in 0..blocks * threads_per_block {
+        let warpgroups = blocks * threads_per_block;
+        for t in 0..if warps { warpgroups * (1 + WARPS as u32) } else { warpgroups } {
             let mut thread = ThreadClock { own: 1, ..ThreadClock::default() };
             thread.view.known.learn(Component(t * PER_THREAD), 1);
             threads.push(thread);
         }
         ClusterClock {
             threads_per_block,
+            warpgroups,
             threads,
             barriers: FxHashMap::default(),
             barrier_list: Vec::new(),
@@ -106,7 +111,35 @@ impl ClusterClock {
 
     /// Number of a thread within the cluster.
     pub(super) fn thread(&self, at: At) -> u32 {
-        at.thread.block * self.threads_per_block + at.thread.thread
+        let warpgroup = at.thread.block * self.threads_per_block + at.thread.thread;
+        match at.thread.warp {
+            Some(warp) => self.warps_of(warpgroup).start + u32::from(warp),
+            None => warpgroup,
+        }
+    }
+
+    /// Numbers of the warps of a warpgroup; those of none where warps do not run by themselves.
+    pub(super) fn warps_of(&self, warpgroup: u32) -> std::ops::Range<u32> {
+        let first = self.warpgroups + warpgroup * WARPS as u32;
+        if first < self.threads.len() as u32 { first..first + WARPS as u32 } else { first..first }
+    }
+
+    /// The warps of a warpgroup start: they know what it knows.
+    pub(super) fn fork(&mut self, warpgroup: u32) {
+        let view = self.threads[warpgroup as usize].view.clone();
+        for warp in self.warps_of(warpgroup) {
+            self.threads[warp as usize].view.join(&view);
+        }
+        self.bump(warpgroup);
+    }
+
+    /// They have ended: it knows what they know.
+    pub(super) fn join(&mut self, warpgroup: u32) {
+        for warp in self.warps_of(warpgroup) {
+            let view = self.threads[warp as usize].view.clone();
+            self.threads[warpgroup as usize].view.join(&view);
+            self.bump(warp);
+        }
     }
 
     /// Threads of a block.
@@ -168,7 +201,7 @@ impl ClusterClock {
     /// A barrier, by its place in the program.
     pub(super) fn barrier_ref(&self, id: BarrierId) -> BarrierRef {
         let alloc = self.allocs.get(&(Allocated::Barriers(id.base), id.block)).copied();
-        BarrierRef { alloc, index: id.index }
+        BarrierRef { alloc, index: id.index, named: id.base == BarrierId::NAMED }
     }
 
     /// Forgets the barriers of a scope that has ended. Their components stay: what was ordered by
@@ -189,6 +222,32 @@ impl ClusterClock {
         clock.own += 1;
         let own = clock.own;
         clock.view.known.learn(component, own);
+    }
+
+    /// A thread knows that all but the last `pending` groups that `of` gave to an engine are complete.
+    pub(super) fn wait_groups(
+        &mut self,
+        thread: u32,
+        of: u32,
+        engine: Engine,
+        pending: Tick,
+        read_only: bool,
+    ) {
+        let ThreadClock { stores, products, copies, .. } = self.threads[of as usize];
+        let learnt: &[(Meaning, Tick)] = match engine {
+            Engine::TmaStore if read_only => &[(Meaning::StoreRead(of), stores)],
+            Engine::TmaStore => {
+                &[(Meaning::StoreRead(of), stores), (Meaning::StoreWrite(of), stores)]
+            }
+            Engine::Wgmma => &[(Meaning::Wgmma(of), products)],
+            Engine::CpAsync => &[(Meaning::CpAsync(of), copies)],
+            Engine::TmaLoad => &[],
+        };
+        for &(meaning, groups) in learnt {
+            let component = self.component(meaning);
+            let view = &mut self.threads[thread as usize].view;
+            view.known.learn(component, groups.saturating_sub(pending));
+        }
     }
 
     /// Remembers that somebody has to wait for an operation.

@@ -20,6 +20,7 @@ type Key = (Code, Option<SpanId>, SpanId);
 pub(crate) struct RaceDetector {
     blocks: u32,
     threads: u32,
+    warps: bool,
     clusters: FxHashMap<u64, ClusterClock>,
     gmem: FxHashMap<u32, Shadow>,
     races: Vec<Race>,
@@ -35,11 +36,13 @@ struct Access {
 }
 
 impl RaceDetector {
-    /// For clusters of `blocks` blocks of `threads` threads.
-    pub(crate) fn new(blocks: u32, threads: u32) -> RaceDetector {
+    /// For clusters of `blocks` blocks of `threads` threads, whose warps run by themselves somewhere if
+    /// `warps`.
+    pub(crate) fn new(blocks: u32, threads: u32, warps: bool) -> RaceDetector {
         RaceDetector {
             blocks,
             threads,
+            warps,
             clusters: FxHashMap::default(),
             gmem: FxHashMap::default(),
             races: Vec::new(),
@@ -53,8 +56,8 @@ impl RaceDetector {
     }
 
     fn cluster(&mut self, number: u64) -> &mut ClusterClock {
-        let (blocks, threads) = (self.blocks, self.threads);
-        self.clusters.entry(number).or_insert_with(|| ClusterClock::new(blocks, threads))
+        let (blocks, threads, warps) = (self.blocks, self.threads, self.warps);
+        self.clusters.entry(number).or_insert_with(|| ClusterClock::new(blocks, threads, warps))
     }
 
     fn report(&mut self, race: Race) {
@@ -397,9 +400,24 @@ impl Observer for RaceDetector {
         let own = clock.threads[thread as usize].own;
         let state = clock.barrier(barrier);
         state.slots[(phase % 2) as usize] = slot;
-        state.waits[(phase % 2) as usize].push((thread, own, at));
+        // Whoever waits at a named barrier has arrived there, and cannot miss its completion.
+        if barrier.base != BarrierId::NAMED {
+            state.waits[(phase % 2) as usize].push((thread, own, at));
+        }
         clock.bump(thread);
         Ok(())
+    }
+
+    fn on_warps_start(&mut self, at: At) {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at);
+        clock.fork(thread);
+    }
+
+    fn on_warps_end(&mut self, at: At) {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at);
+        clock.join(thread);
     }
 
     fn on_fence(&mut self, at: At) {
@@ -477,23 +495,11 @@ impl Observer for RaceDetector {
     fn on_group_wait(&mut self, at: At, engine: Engine, pending: u32, read_only: bool) {
         let clock = self.cluster(at.thread.cluster);
         let thread = clock.thread(at);
-        let state = &clock.threads[thread as usize];
         let pending = Tick::from(pending);
-        let (stores, products, copies) = (state.stores, state.products, state.copies);
-        let mut learn = |meaning, tick: Tick| {
-            let component = clock.component(meaning);
-            clock.threads[thread as usize].view.known.learn(component, tick);
-        };
-        match engine {
-            Engine::TmaStore => {
-                learn(Meaning::StoreRead(thread), stores.saturating_sub(pending));
-                if !read_only {
-                    learn(Meaning::StoreWrite(thread), stores.saturating_sub(pending));
-                }
-            }
-            Engine::Wgmma => learn(Meaning::Wgmma(thread), products.saturating_sub(pending)),
-            Engine::CpAsync => learn(Meaning::CpAsync(thread), copies.saturating_sub(pending)),
-            Engine::TmaLoad => {}
+        // What its warps left in flight when they ended is the warpgroup's to wait for.
+        let warps = if at.thread.warp.is_none() { clock.warps_of(thread) } else { 0..0 };
+        for of in std::iter::once(thread).chain(warps) {
+            clock.wait_groups(thread, of, engine, pending, read_only);
         }
     }
 }

@@ -86,8 +86,10 @@ pub(crate) enum Memory {
 pub(crate) struct BarrierRef {
     /// Entry of the program's allocations; none when its scope was never seen.
     pub(crate) alloc: Option<u32>,
-    /// Row-major index.
+    /// Row-major index; the number of a named barrier.
     pub(crate) index: u32,
+    /// Whether it is a named barrier of the block, which no scope allocates.
+    pub(crate) named: bool,
 }
 
 /// One side of a race.

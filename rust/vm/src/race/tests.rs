@@ -26,14 +26,17 @@ fn window(space: Space) -> Window<'static> {
 
 impl Kernel {
     fn new() -> Kernel {
-        let mut detector = RaceDetector::new(1, 2);
+        let mut detector = RaceDetector::new(1, 2, false);
         detector.on_block_start(0, 0);
         Kernel { detector, line: 0, ticket: 0, phase: 0 }
     }
 
     fn at(&mut self, thread: u32) -> At {
         self.line += 1;
-        At { thread: ThreadId { cluster: 0, block: 0, thread }, span: SpanId(self.line) }
+        At {
+            thread: ThreadId { cluster: 0, block: 0, thread, warp: None },
+            span: SpanId(self.line),
+        }
     }
 
     fn access(&mut self, thread: u32, kind: AccessKind) {
@@ -245,7 +248,10 @@ fn an_arrival_has_to_come_after_a_wait_for_the_phase_before() {
 #[test]
 fn clusters_are_never_ordered() {
     let mut k = Kernel::new();
-    let at = |cluster| At { thread: ThreadId { cluster, block: 0, thread: 0 }, span: SpanId(1) };
+    let at = |cluster| At {
+        thread: ThreadId { cluster, block: 0, thread: 0, warp: None },
+        span: SpanId(1),
+    };
     for cluster in 0..100 {
         k.detector
             .on_access(at(cluster), window(Space::Gmem), AccessKind::Read, Proxy::Generic)

@@ -208,10 +208,14 @@ fn who(program: &Program, bounds: &[u64], at: At) -> Who {
         point,
         block: block.into_iter().map(|n| n as usize).collect(),
         thread: (program.num_threads > 1).then_some(at.thread.thread as usize),
+        warp: at.thread.warp.map(usize::from),
     }
 }
 
 fn barrier_words(program: &Program, barrier: BarrierRef) -> String {
+    if barrier.named {
+        return format!("named barrier {}", barrier.index);
+    }
     let Some(alloc) = barrier.alloc.and_then(|n| nth_alloc(program, n)) else {
         return "its barrier".to_owned();
     };

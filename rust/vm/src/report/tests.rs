@@ -27,7 +27,7 @@ fn line(program: &Program, line: u32) -> Option<SpanId> {
 
 fn text(kind: TrapKind) -> String {
     let program = program();
-    let who = Who { point: vec![3, 0], block: vec![], thread: Some(1) };
+    let who = Who { point: vec![3, 0], block: vec![], thread: Some(1), warp: None };
     let trap = Trap { kind, span: line(&program, 12), who: Some(who) };
     Finding::from_trap(&program, &schedule(), &trap).text()
 }
@@ -71,7 +71,7 @@ replay: Params()";
 fn a_deadlock() {
     let program = program();
     let row = |thread, line_number, waiting| DeadlockRow {
-        who: Who { point: vec![0], block: vec![1], thread: Some(thread) },
+        who: Who { point: vec![0], block: vec![1], thread: Some(thread), warp: None },
         span: line(&program, line_number),
         waiting,
     };

@@ -226,6 +226,35 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
             ),
         )
         .missing(format!("a last wait of block {block} that keeps it alive")),
+        BarrierRule::WarpsApart { least, most } => error(
+            "PRS-D3",
+            format!(
+                "a warpgroup waits on {name}, of which one of its warps has observed {} and \
+                 another {most}",
+                phases(least)
+            ),
+        )
+        .hint("all four warps of a warpgroup have to wait for a phase, or none"),
+        BarrierRule::NoSuchName { id, names } => {
+            error("PRS-D11", format!("named barrier {id} does not exist: a block has {names}"))
+        }
+        BarrierRule::BadCount { count } => error(
+            "PRS-D4",
+            format!("{name} is to wait for {count} CUDA threads, which are not whole warps"),
+        ),
+        BarrierRule::CountsDiffer { needed, count } => error(
+            "PRS-D4",
+            format!(
+                "{name} waits for {needed} CUDA threads, but one that arrives says it is {count}"
+            ),
+        )
+        .hint("everyone who uses a named barrier at the same time has to give one count"),
+        BarrierRule::TooManyThreads { arrived, threads, needed } => error(
+            "PRS-D4",
+            format!(
+                "{threads} CUDA threads arrive on {name}, which takes {needed} and has {arrived}"
+            ),
+        ),
         BarrierRule::PendingAtEnd { arrived, needed } => error(
             "PRS-D8",
             format!(
@@ -262,6 +291,19 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
                 format!(
                     "waits on {name} for phase {phase} ({arrived} of {needed} arrivals{copies})"
                 )
+            }
+            Waiting::Named { id, arrived, needed } => {
+                let text = format!(
+                    "{} of {needed} CUDA threads at named barrier {id}",
+                    needed.saturating_sub(*arrived)
+                );
+                if !missing.contains(&text) {
+                    missing.push(text);
+                }
+                format!("waits at named barrier {id} ({arrived} of {needed} CUDA threads)")
+            }
+            Waiting::Warps { running } => {
+                format!("waits for its warps ({running} have not ended)")
             }
             Waiting::Peer { barrier } => {
                 let name = barrier_name(barrier);
@@ -316,6 +358,9 @@ pub(super) fn who(who: &Who) -> String {
     }
     if let Some(thread) = who.thread {
         parts.push(format!("thread {thread}"));
+    }
+    if let Some(warp) = who.warp {
+        parts.push(format!("warp {warp}"));
     }
     if parts.is_empty() { "the only thread".to_owned() } else { parts.join(", ") }
 }

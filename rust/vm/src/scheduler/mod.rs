@@ -62,6 +62,8 @@ pub(crate) enum Turn {
     },
     /// It could go on.
     Yielded,
+    /// It has started others: [`Crew::started`] names them.
+    Forked,
     /// It has ended.
     Ended,
 }
@@ -70,6 +72,11 @@ pub(crate) enum Turn {
 pub(crate) trait Crew {
     /// Runs a thread; at its scheduling points it asks [`Scheduler::preempts`] if that is wanted.
     fn run(&mut self, slot: Slot, scheduler: &mut dyn Scheduler) -> Result<Turn, Box<Trap>>;
+
+    /// Appends the threads that the thread in `slot`, which has just forked, has started.
+    fn started(&mut self, slot: Slot, slots: &mut Vec<Slot>) {
+        let (_, _) = (slot, slots);
+    }
 
     /// Makes the threads of the next cluster resident, appending them to `slots`. `crowd` asks for
     /// one only if it fits beside the others at no one's cost. Whether there was one.
@@ -164,8 +171,10 @@ pub(crate) fn drive(crew: &mut impl Crew, scheduler: &mut dyn Scheduler) -> Resu
     let mut ready = Ready::default();
     let mut launched = Vec::new();
     let crowd = scheduler.preemptive();
+    // A thread that polls may wait for a cluster that is not there yet.
+    let mut polled = false;
     loop {
-        while ready.none_ready() || crowd {
+        while ready.none_ready() || crowd || std::mem::take(&mut polled) {
             let only_if_it_fits = !ready.none_ready();
             if !only_if_it_fits && !ready.live.is_empty() && crew.complete()? {
                 ready.advanced();
@@ -196,6 +205,15 @@ pub(crate) fn drive(crew: &mut impl Crew, scheduler: &mut dyn Scheduler) -> Resu
             Turn::Yielded => {
                 ready.advanced();
                 scheduler.yielded(slot);
+                polled = true;
+            }
+            Turn::Forked => {
+                ready.advanced();
+                crew.started(slot, &mut launched);
+                for slot in launched.drain(..) {
+                    ready.add(slot);
+                    scheduler.started(slot);
+                }
             }
             Turn::Ended => {
                 ready.remove(slot);

@@ -37,20 +37,36 @@ pub(crate) struct BarrierKey {
 #[derive(Clone, Debug)]
 pub(crate) struct Barriers {
     states: Box<[Barrier]>,
-    /// Phases observed, by barrier and thread. 0 also stands for a thread that never waited.
+    /// Phases observed, by barrier and thread, and by warp where warps run by themselves. 0 also stands
+    /// for one that never waited.
     seen: Box<[u64]>,
     threads: usize,
+    /// Entries of `seen` for a thread.
+    width: usize,
 }
 
+/// Who waits: a thread of the block, or one warp of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) thread: u32,
+    pub(crate) warp: Option<u8>,
+}
+
+/// Warps of a warpgroup.
+pub(crate) const WARPS: usize = 4;
+
 impl Barriers {
-    /// `count` barriers that need `needed` arrivals a phase, for a block of `threads` threads.
-    pub(crate) fn new(count: usize, needed: u32, threads: usize) -> Self {
+    /// `count` barriers that need `needed` arrivals a phase, for a block of `threads` threads, whose
+    /// warps may wait by themselves if `warps`.
+    pub(crate) fn new(count: usize, needed: u32, threads: usize, warps: bool) -> Self {
+        let width = if warps { WARPS } else { 1 };
         let barrier =
             Barrier { phase: 0, arrived: 0, needed, in_flight: 0, observed: 0, collectives: 0 };
         Barriers {
             states: vec![barrier; count].into(),
-            seen: vec![0; count * threads].into(),
+            seen: vec![0; count * threads * width].into(),
             threads,
+            width,
         }
     }
 
@@ -67,9 +83,19 @@ impl Barriers {
         barrier.collectives - 1
     }
 
-    /// Number of phases a thread has observed.
-    pub(crate) fn seen(&self, index: usize, thread: usize) -> u64 {
-        self.seen[index * self.threads + thread]
+    /// Number of phases that a thread, and each of its warps, has observed.
+    pub(crate) fn seen(&self, index: usize, waiter: Waiter) -> u64 {
+        self.seen[self.entries(index, waiter)].iter().copied().min().unwrap_or(0)
+    }
+
+    /// Entries of `seen`: those of a warp, or of all warps of a thread.
+    #[inline]
+    fn entries(&self, index: usize, waiter: Waiter) -> std::ops::Range<usize> {
+        let first = (index * self.threads + waiter.thread as usize) * self.width;
+        match waiter.warp {
+            Some(warp) => first + usize::from(warp)..first + usize::from(warp) + 1,
+            None => first..first + self.width,
+        }
     }
 
     /// One arrival. Whether it completed the phase.
@@ -113,33 +139,40 @@ impl Barriers {
         barrier.arrived = 0;
         barrier.phase += 1;
         let completed = barrier.phase;
-        let seen = &self.seen[index * self.threads..][..self.threads];
-        match seen.iter().position(|&n| n != 0 && n + 2 < completed) {
-            Some(thread) => {
-                Err(BarrierRule::Missed { thread, observed: seen[thread], phase: completed - 1 })
+        let row = self.threads * self.width;
+        let seen = self.seen[index * row..][..row].chunks(self.width);
+        // A thread one of whose warps goes on waiting takes part.
+        let latest = |warps: &[u64]| warps.iter().copied().max().unwrap_or(0);
+        match seen.map(latest).enumerate().find(|&(_, n)| n != 0 && n + 2 < completed) {
+            Some((thread, observed)) => {
+                Err(BarrierRule::Missed { thread, observed, phase: completed - 1 })
             }
             None => Ok(true),
         }
     }
 
-    /// Whether the next phase that `thread` has not observed is complete; if so it counts as
+    /// Whether the next phase that `waiter` has not observed is complete; if so it counts as
     /// observed.
     #[inline]
-    pub(crate) fn observe(&mut self, index: usize, thread: usize) -> Result<bool, BarrierRule> {
+    pub(crate) fn observe(&mut self, index: usize, waiter: Waiter) -> Result<bool, BarrierRule> {
+        let entries = self.entries(index, waiter);
         let barrier = &mut self.states[index];
-        let seen = &mut self.seen[index * self.threads + thread];
-        if *seen == barrier.phase {
+        let warps = &mut self.seen[entries];
+        let seen = warps[0];
+        if warps[1..].iter().any(|&other| other != seen) {
+            let (least, most) = (warps.iter().min(), warps.iter().max());
+            let [least, most] = [least, most].map(|n| n.copied().unwrap_or(0));
+            return Err(BarrierRule::WarpsApart { least, most });
+        }
+        if seen == barrier.phase {
             return Ok(false);
         }
-        if *seen + 1 != barrier.phase {
-            return Err(BarrierRule::Late {
-                awaited: *seen,
-                completed: barrier.phase,
-                first: *seen == 0,
-            });
+        if seen + 1 != barrier.phase {
+            let completed = barrier.phase;
+            return Err(BarrierRule::Late { awaited: seen, completed, first: seen == 0 });
         }
-        *seen += 1;
-        barrier.observed = *seen;
+        warps.fill(seen + 1);
+        barrier.observed = seen + 1;
         Ok(true)
     }
 
@@ -251,67 +284,99 @@ pub(crate) fn coordinates(mut block: usize, cluster: &[usize]) -> SmallVec<[usiz
 mod tests {
     use super::*;
 
+    fn thread(thread: u32) -> Waiter {
+        Waiter { thread, warp: None }
+    }
+
     #[test]
     fn a_phase_completes_with_its_last_arrival_and_is_seen_once_per_thread() {
-        let mut b = Barriers::new(2, 2, 2);
-        assert_eq!(b.observe(1, 0), Ok(false));
+        let mut b = Barriers::new(2, 2, 2, false);
+        assert_eq!(b.observe(1, thread(0)), Ok(false));
         assert_eq!(b.arrive(1), Ok(false));
         assert_eq!(b.arrive(1), Ok(true));
-        assert_eq!(b.observe(1, 0), Ok(true));
-        assert_eq!(b.observe(1, 0), Ok(false));
-        assert_eq!(b.observe(1, 1), Ok(true));
-        assert_eq!(b.observe(0, 1), Ok(false));
+        assert_eq!(b.observe(1, thread(0)), Ok(true));
+        assert_eq!(b.observe(1, thread(0)), Ok(false));
+        assert_eq!(b.observe(1, thread(1)), Ok(true));
+        assert_eq!(b.observe(0, thread(1)), Ok(false));
     }
 
     #[test]
     fn a_phase_nobody_observed_may_not_be_followed_by_another() {
-        let mut b = Barriers::new(1, 1, 1);
+        let mut b = Barriers::new(1, 1, 1, false);
         assert_eq!(b.arrive(0), Ok(true));
         assert_eq!(b.arrive(0), Err(BarrierRule::Unobserved { phase: 1 }));
     }
 
     #[test]
     fn a_thread_that_skips_phases_is_noticed_when_it_waits_and_when_it_does_not() {
-        let mut b = Barriers::new(1, 1, 2);
+        let mut b = Barriers::new(1, 1, 2, false);
         for _ in 0..2 {
             assert_eq!(b.arrive(0), Ok(true));
-            assert_eq!(b.observe(0, 0), Ok(true));
+            assert_eq!(b.observe(0, thread(0)), Ok(true));
         }
         assert_eq!(
-            b.clone().observe(0, 1),
+            b.clone().observe(0, thread(1)),
             Err(BarrierRule::Late { awaited: 0, completed: 2, first: true })
         );
 
-        let mut b = Barriers::new(1, 1, 2);
+        let mut b = Barriers::new(1, 1, 2, false);
         assert_eq!(b.arrive(0), Ok(true));
-        assert_eq!((b.observe(0, 0), b.observe(0, 1)), (Ok(true), Ok(true)));
+        assert_eq!((b.observe(0, thread(0)), b.observe(0, thread(1))), (Ok(true), Ok(true)));
         for _ in 1..3 {
             assert_eq!(b.arrive(0), Ok(true));
-            assert_eq!(b.observe(0, 0), Ok(true));
+            assert_eq!(b.observe(0, thread(0)), Ok(true));
         }
         assert_eq!(
-            b.clone().observe(0, 1),
+            b.clone().observe(0, thread(1)),
             Err(BarrierRule::Late { awaited: 1, completed: 3, first: false })
         );
         assert_eq!(b.arrive(0), Err(BarrierRule::Missed { thread: 1, observed: 1, phase: 3 }));
     }
 
     #[test]
+    fn warps_of_a_thread_wait_by_themselves_or_all_together() {
+        let mut b = Barriers::new(1, 1, 2, true);
+        let warp = |warp| Waiter { thread: 1, warp: Some(warp) };
+        assert_eq!(b.arrive(0), Ok(true));
+        assert_eq!(b.observe(0, warp(2)), Ok(true));
+        assert_eq!(b.observe(0, warp(2)), Ok(false));
+        assert_eq!(b.observe(0, thread(1)), Err(BarrierRule::WarpsApart { least: 0, most: 1 }));
+        for w in [0, 1, 3] {
+            assert_eq!(b.observe(0, warp(w)), Ok(true));
+        }
+        assert_eq!(b.arrive(0), Ok(true));
+        assert_eq!(b.observe(0, thread(1)), Ok(true));
+        assert_eq!(b.seen(0, warp(3)), 2);
+    }
+
+    #[test]
+    fn one_warp_that_goes_on_waiting_is_enough() {
+        let mut b = Barriers::new(1, 1, 1, true);
+        let warp = Waiter { thread: 0, warp: Some(1) };
+        assert_eq!(b.arrive(0), Ok(true));
+        assert_eq!(b.observe(0, thread(0)), Ok(true));
+        for _ in 0..4 {
+            assert_eq!(b.arrive(0), Ok(true));
+            assert_eq!(b.observe(0, warp), Ok(true));
+        }
+    }
+
+    #[test]
     fn copies_in_flight_take_their_place_among_the_arrivals() {
-        let mut b = Barriers::new(1, 2, 1);
+        let mut b = Barriers::new(1, 2, 1, false);
         assert_eq!(b.expect(0), Ok(()));
         assert_eq!(b.arrive(0), Ok(false));
         let full = BarrierRule::TooManyArrivals { arrived: 1, in_flight: 1, needed: 2 };
         assert_eq!(b.clone().arrive(0), Err(full));
         assert_eq!(b.expect(0), Err(full));
-        assert_eq!(b.observe(0, 0), Ok(false));
+        assert_eq!(b.observe(0, thread(0)), Ok(false));
         assert_eq!(b.land(0), Ok(true));
-        assert_eq!(b.observe(0, 0), Ok(true));
+        assert_eq!(b.observe(0, thread(0)), Ok(true));
     }
 
     #[test]
     fn the_end_of_a_scope_wants_whole_phases() {
-        let mut b = Barriers::new(2, 2, 1);
+        let mut b = Barriers::new(2, 2, 1, false);
         assert_eq!(b.check_end(), None);
         b.arrive(1).unwrap();
         assert_eq!(b.check_end(), Some((1, BarrierRule::PendingAtEnd { arrived: 1, needed: 2 })));

@@ -1,9 +1,11 @@
 //! Barriers, and queues of what is in flight.
 
 pub(crate) mod mbarrier;
+pub(crate) mod named;
 pub(crate) mod queues;
 
 pub(crate) use mbarrier::{BarrierKey, Barriers};
+pub(crate) use named::NamedBarriers;
 
 use crate::units::{Load, Product, Store, Transfer};
 use pallas_rs_core::SplitMix64;
@@ -20,6 +22,15 @@ pub(crate) struct ThreadQueues {
     pub(crate) copies: GroupQueue<Load>,
     /// wgmma, each a group.
     pub(crate) products: GroupQueue<Product>,
+}
+
+impl ThreadQueues {
+    /// Takes over what another thread has in flight, behind its own.
+    pub(crate) fn append(&mut self, other: ThreadQueues) {
+        self.stores.append(other.stores);
+        self.copies.append(other.copies);
+        self.products.append(other.products);
+    }
 }
 
 /// What the engines of a cluster have in flight, and when they complete it.

@@ -63,6 +63,15 @@ impl<T> GroupQueue<T> {
         self.operations.remove(at).map(|(_, operation)| operation)
     }
 
+    /// Takes over the groups of another queue, behind its own.
+    pub(crate) fn append(&mut self, other: GroupQueue<T>) {
+        let open = self.open;
+        let behind =
+            other.operations.into_iter().map(|(group, operation)| (open + group, operation));
+        self.operations.extend(behind);
+        self.open += other.open;
+    }
+
     /// Whether nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.operations.is_empty()
@@ -104,6 +113,20 @@ mod tests {
         assert_eq!(queue.pop_where(|&c| c == 'x'), None);
         assert_eq!(queue.pop_any(), Some('b'));
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn groups_of_another_queue_come_behind() {
+        let (mut queue, mut other) = (GroupQueue::default(), GroupQueue::default());
+        for (queue, operation) in [(&mut queue, 'a'), (&mut other, 'b')] {
+            queue.push(operation);
+            queue.commit();
+        }
+        other.push('c');
+        queue.append(other);
+        assert_eq!(due(&mut queue, 1), "a");
+        queue.commit();
+        assert_eq!(due(&mut queue, 0), "bc");
     }
 
     #[test]
