@@ -409,7 +409,7 @@ def discharge_refs(jaxpr: Any, which: Sequence[bool]) -> Any:
 # From 0.11 on a jaxpr and a closed jaxpr are one class: its constants are the leading
 # inputs that have a value attached. `open` means here: without regard to values.
 
-_ONE_JAXPR_CLASS = not hasattr(jax_src_core, "ClosedJaxpr")
+_ONE_JAXPR_CLASS = getattr(jax_src_core, "ClosedJaxpr", jax_src_core.Jaxpr) is jax_src_core.Jaxpr
 
 Zero = ad_util.Zero
 instantiate_zeros = ad.instantiate_zeros

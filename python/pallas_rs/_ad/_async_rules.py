@@ -279,6 +279,4 @@ def _commit_arrive(barrier: Any, leaves: Sequence[Any], mma_params: dict[str, An
         "barrier_transforms_tree": mma_params["barrier_transforms_tree"],
         "collective_axis": mma_params["collective_axis"],
     }
-    if jax_internals.has_arrival_predicates():
-        params["has_user_predicate"] = False
     gpu_primitives.tcgen05_commit_arrive_p.bind(barrier, *leaves, **params)
