@@ -19,7 +19,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "limits": ("check", "ignore"),
 }
 
-_BOOLEANS = ("detect_races", "skip_floating_point_ops", "strict_proxy")
+_BOOLEANS = ("detect_races", "skip_floating_point_ops", "strict_proxy", "lints")
 
 # Field, least value, whether None is allowed.
 _INTEGERS = (
@@ -31,6 +31,8 @@ _INTEGERS = (
     ("resident_clusters", 1, True),
     ("max_steps", 1, True),
 )
+
+_SUPPRESSION = re.compile(r"(?P<code>PRS-[A-Z]+\d*)(?: at (?P<file>\S.*):(?P<line>\d+))?")
 
 _SCHEDULE = re.compile(r"round_robin|random|pct(?::(?P<depth>[1-9]\d*))?|replay:.+", re.S)
 
@@ -74,6 +76,9 @@ class Params:
             ``"warn"`` or ``"raise"``.
         strict_proxy: Accesses of different proxies without a fence are errors, not
             warnings.
+        suppress: Findings to count and not to report: codes (``"PRS-B2"``), or codes at
+            a line (``"PRS-B2 at my_kernel.py:41"``; either side of a race may be named).
+        lints: Report lints too.
         limits: ``"check"`` the kernel against the limits of the target, or
             ``"ignore"`` them.
         seeds: Number of schedules to run in one call, with seeds from ``seed`` on.
@@ -102,6 +107,8 @@ class Params:
     async_completion: Literal["late", "eager", "random"] = "late"
     uninitialized_reads: Literal["ignore", "warn", "raise"] = "ignore"
     strict_proxy: bool = False
+    suppress: tuple[str, ...] = ()
+    lints: bool = False
     limits: Literal["check", "ignore"] = "check"
     seeds: int = 1
     num_workers: int | None = None
@@ -123,6 +130,10 @@ class Params:
                 f"schedule={self.schedule!r}: must be one of 'round_robin', 'random',"
                 " 'pct', 'pct:<depth>', 'replay:<schedule>'"
             )
+        # Params are hashed.
+        object.__setattr__(self, "suppress", tuple(self.suppress))
+        for entry in self.suppress:
+            _suppression_option(entry)
 
     def __bool__(self) -> bool:
         """True: JAX asks ``if interpret``."""
@@ -151,6 +162,8 @@ class Params:
             "uninitialized_memory": self.uninitialized_memory,
             "uninitialized_reads": self.uninitialized_reads,
             "strict_proxy": self.strict_proxy,
+            "suppress": [_suppression_option(entry) for entry in self.suppress],
+            "lints": self.lints,
             "check_limits": self.limits == "check",
             "target": self.target,
             "async_completion": self.async_completion,
@@ -179,6 +192,17 @@ def _check_integer(name: str, value: Any, least: int, optional: bool) -> None:
     if type(value) is not int or not least <= value < 2**63:
         alternative = ", or None" if optional else ""
         raise ValueError(f"{name}={value!r}: must be an integer >= {least}{alternative}")
+
+
+def _suppression_option(entry: Any) -> dict[str, Any]:
+    found = _SUPPRESSION.fullmatch(entry) if isinstance(entry, str) else None
+    if found is None:
+        raise ValueError(
+            f"suppress={entry!r}: must be a code ('PRS-B2') or a code at a line"
+            " ('PRS-B2 at my_kernel.py:41')"
+        )
+    at = None if found["file"] is None else [found["file"], int(found["line"])]
+    return {"code": found["code"], "at": at}
 
 
 def _schedule_option(schedule: str) -> str | dict[str, Any]:

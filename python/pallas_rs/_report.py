@@ -25,6 +25,7 @@ class Finding:
         text: All there is to say, for a person.
         replay: The parameters under which it is seen again.
         count: How often it occurred.
+        seeds: Seeds of the schedules in which it occurred.
         details: Everything as data: who, where, which part of which array.
     """
 
@@ -34,6 +35,7 @@ class Finding:
     text: str
     replay: str
     count: int
+    seeds: tuple[int, ...]
     details: Mapping[str, Any] = dataclasses.field(repr=False)
 
     def __str__(self) -> str:
@@ -48,6 +50,7 @@ def _finding(data: Mapping[str, Any]) -> Finding:
         text=data["text"],
         replay=data["replay"],
         count=data["count"],
+        seeds=tuple(data["seeds"]),
         details=data,
     )
 
@@ -78,6 +81,11 @@ class Report:
         return tuple(_finding(data) for data in self._data.get("findings", ()))
 
     @property
+    def suppressed(self) -> tuple[Mapping[str, Any], ...]:
+        """What was found and asked not to be reported: code, source, count."""
+        return tuple(self._data.get("suppressed", ()))
+
+    @property
     def verdict(self) -> str:
         """``clean``, ``findings``, ``failed`` or ``incomplete``."""
         default = "clean" if self.failure is None else "failed"
@@ -102,7 +110,10 @@ class Report:
     def __str__(self) -> str:
         if self.failure is not None:
             return self.failure
-        return "\n\n".join([f"{self.kernel}: {self.verdict}", *map(str, self.findings)])
+        hidden = sum(s["count"] for s in self.suppressed)
+        also = f", {hidden} suppressed" if hidden else ""
+        head = f"{self.kernel}: {self.verdict}, schedules: {self.schedules}{also}"
+        return "\n\n".join([head, *map(str, self.findings)])
 
 
 def reports() -> list[Report]:

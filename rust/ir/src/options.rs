@@ -60,6 +60,15 @@ pub enum Schedule {
     Replay(String),
 }
 
+/// A finding that is not to be reported: every one of a rule, or those at one line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Suppression {
+    /// `PRS-B2`.
+    pub code: String,
+    /// Where, as the end of a file's path and a line in it; none: everywhere.
+    pub at: Option<(String, u32)>,
+}
+
 /// Options of a run. Every field is fixed when the kernel is lowered.
 #[allow(clippy::struct_excessive_bools, reason = "independent switches, as in `Params`")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,6 +86,10 @@ pub struct Options {
     pub uninitialized_reads: Severity,
     /// Cross-proxy findings are errors.
     pub strict_proxy: bool,
+    /// Findings that are counted and not reported.
+    pub suppress: Vec<Suppression>,
+    /// Report lints too.
+    pub lints: bool,
     /// Check the target's limits before running.
     pub check_limits: bool,
     /// Target device (`h100`), or none: from the kernel's own ops.
@@ -112,6 +125,8 @@ impl Default for Options {
             uninitialized_memory: Uninitialized::Nan,
             uninitialized_reads: Severity::Ignore,
             strict_proxy: false,
+            suppress: Vec::new(),
+            lints: false,
             check_limits: true,
             target: None,
             async_completion: AsyncCompletion::Late,

@@ -4,6 +4,7 @@ mod arrays;
 mod handlers;
 mod host;
 mod program;
+mod rules;
 mod runs;
 mod signals;
 
@@ -17,6 +18,8 @@ mod _core {
     use super::host::inside_callback;
     #[pymodule_export]
     use super::program::{assemble, disassemble};
+    #[pymodule_export]
+    use super::rules::rules;
     #[pymodule_export]
     use super::runs::{close, last_run_id, reports, wait_idle};
 

@@ -275,6 +275,7 @@ fn deadlock<'r, O: Observer>(
     worker: &mut Worker<O>,
     clusters: impl Iterator<Item = &'r mut Resident>,
     clusters_finished: u64,
+    clusters_waiting: u64,
 ) -> Box<Trap> {
     let mut rows = Vec::new();
     for resident in clusters {
@@ -282,7 +283,7 @@ fn deadlock<'r, O: Observer>(
             return trap;
         }
     }
-    TrapKind::Deadlock(Deadlock { rows, clusters_finished }).into()
+    TrapKind::Deadlock(Deadlock { rows, clusters_finished, clusters_waiting }).into()
 }
 
 /// Runs points in ascending order, each by one thread that nobody waits for: a `pl.pallas_call`.
@@ -339,7 +340,7 @@ fn run_point<O: Observer>(
                 if !resident.complete(call, worker)? {
                     let finished = resident.cluster.index;
                     let only = std::iter::once(resident);
-                    return Err(deadlock(call, worker, only, finished));
+                    return Err(deadlock(call, worker, only, finished, 0));
                 }
             }
         }
@@ -473,6 +474,6 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
 
     fn deadlock(&mut self) -> Box<Trap> {
         let live = self.clusters.iter_mut().filter(|r| r.ended.contains(&false));
-        deadlock(self.call, self.worker, live, self.finished)
+        deadlock(self.call, self.worker, live, self.finished, self.grid.points - self.next)
     }
 }

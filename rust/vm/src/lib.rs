@@ -16,6 +16,7 @@ mod memory;
 pub mod observer;
 mod race;
 pub mod report;
+pub mod rules;
 mod scheduler;
 pub mod stats;
 mod sync;

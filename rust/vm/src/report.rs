@@ -4,13 +4,14 @@
 //! call had to say. The first line of a text is `pallas_rs.<Class>[<code>]: <one sentence>`, the last
 //! one says how to see it again.
 
+mod merge;
 mod races;
 mod schedule;
 mod words;
 
 use serde::Serialize;
 
-use crate::scheduler::Schedule;
+use crate::scheduler::{Schedule, is_choice_free};
 use crate::stats::Stats;
 use crate::trap::{Place, Trap, TrapKind, Who};
 use pallas_rs_ir::{Program, SpanId};
@@ -19,6 +20,8 @@ use pallas_rs_ir::{Program, SpanId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
+    /// Worth knowing; only told on request.
+    Lint,
     /// The run goes on.
     Warning,
     /// The run fails.
@@ -75,8 +78,16 @@ pub struct Finding {
     pub missing: Option<String>,
     /// What to do.
     pub hint: Option<String>,
-    /// Seed of the run.
+    /// All sides of a race wrote the same value.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub same_value: bool,
+    /// Whether it stopped the run, so that there is no result.
+    #[serde(skip)]
+    pub fatal: bool,
+    /// Seed of the first run in which it occurred.
     pub seed: u64,
+    /// Seeds of the runs in which it occurred.
+    pub seeds: Vec<u64>,
     /// How to see it again.
     pub replay: String,
     /// How often it occurred.
@@ -123,31 +134,49 @@ pub struct Report {
     /// What was found, errors first.
     #[serde(serialize_with = "with_texts")]
     pub findings: Vec<Finding>,
+    /// Findings that were asked not to be reported.
+    pub suppressed: Vec<Suppressed>,
     /// Counters.
     pub stats: Stats,
+}
+
+/// Findings that were asked not to be reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Suppressed {
+    /// `PRS-B2`.
+    pub code: &'static str,
+    /// At which line.
+    pub source: Option<Source>,
+    /// How often it occurred.
+    pub count: u64,
 }
 
 impl Report {
     /// The report of a call.
     pub fn new(program: &Program, runs: u32, findings: Vec<Finding>, stats: Stats) -> Report {
-        let mut merged: Vec<Finding> = Vec::new();
-        for finding in findings {
-            let same = |f: &&mut Finding| {
-                f.code == finding.code && f.message == finding.message && f.source == finding.source
-            };
-            match merged.iter_mut().find(same) {
-                Some(known) => known.count += finding.count,
-                None => merged.push(finding),
-            }
-        }
-        merged.sort_by_key(|f| std::cmp::Reverse(f.severity));
-        let verdict = match merged.first().map(|f| f.severity) {
+        let (findings, suppressed) = merge::merge(&program.options, findings);
+        let verdict = match findings.first().map(|f| f.severity) {
             Some(Severity::Error) => Verdict::Failed,
             Some(Severity::Warning) => Verdict::Findings,
-            None => Verdict::Clean,
+            Some(Severity::Lint) | None => Verdict::Clean,
         };
-        let schedules = if runs > 1 { Coverage::Sampled } else { Coverage::One };
-        Report { kernel: program.name.clone(), verdict, schedules, runs, findings: merged, stats }
+        let silent = verdict == Verdict::Clean && suppressed.is_empty();
+        let schedules = match runs {
+            1.. if program.options.detect_races && silent && is_choice_free(program) => {
+                Coverage::All
+            }
+            2.. => Coverage::Sampled,
+            _ => Coverage::One,
+        };
+        Report {
+            kernel: program.name.clone(),
+            verdict,
+            schedules,
+            runs,
+            findings,
+            suppressed,
+            stats,
+        }
     }
 
     /// The text of the failure, if the call failed: its first error, and how many more there are.
@@ -180,7 +209,7 @@ impl Finding {
             _ => None,
         };
         Finding {
-            code: words.code,
+            code: words.rule.code,
             class: words.class,
             severity: Severity::Error,
             kernel: program.name.clone(),
@@ -191,8 +220,11 @@ impl Finding {
             threads: words.threads,
             missing: words.missing,
             hint: words.hint,
+            same_value: false,
+            fatal: true,
             seed: schedule.seed,
-            replay: schedule::replay(schedule),
+            seeds: vec![schedule.seed],
+            replay: schedule::replay(&program.options, schedule),
             count: 1,
         }
     }
@@ -223,6 +255,13 @@ impl Finding {
         }
         if let Some(hint) = &self.hint {
             line("hint", hint);
+        }
+        if self.count > 1 || self.seeds.len() > 1 {
+            let runs = match self.seeds.len() {
+                1 => String::new(),
+                n => format!(", in {n} schedules"),
+            };
+            line("count", &format!("{}{runs}", self.count));
         }
         text.extend(["replay: ", &self.replay]);
         text

@@ -66,6 +66,10 @@ pub enum Access {
     Write,
     /// A read and a write of the same elements.
     ReadWrite,
+    /// A read by index arrays.
+    Gather,
+    /// A write by index arrays.
+    Scatter,
     /// A read-modify-write.
     Atomic,
     /// The source of a TMA load whose kernel promised that it stays inside.
@@ -254,6 +258,8 @@ pub struct Deadlock {
     pub rows: Vec<DeadlockRow>,
     /// Clusters that have finished.
     pub clusters_finished: u64,
+    /// Clusters that were not started: the device holds no more at the same time.
+    pub clusters_waiting: u64,
 }
 
 /// A limit of the simulated device.

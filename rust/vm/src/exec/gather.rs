@@ -41,7 +41,7 @@ impl<O: Observer> Ctx<'_, O> {
         let dtype = source.dtype();
         let located = self.locate(indexer, source);
         if let (Some(index), false) = (&located.outside, self.call.reads_outside) {
-            return Err(self.outside(source, indexer, index, Access::Read));
+            return Err(self.outside(source, indexer, index, Access::Gather));
         }
         self.observe_located(source, &located, dtype, AccessKind::Read)?;
         let size = dtype.size();
@@ -82,8 +82,7 @@ impl<O: Observer> Ctx<'_, O> {
         let dtype = target.dtype();
         let located = self.locate(indexer, target);
         if let Some(index) = &located.outside {
-            let access = if result.is_some() { Access::ReadWrite } else { Access::Write };
-            return Err(self.outside(target, indexer, index, access));
+            return Err(self.outside(target, indexer, index, Access::Scatter));
         }
         self.observe_located(target, &located, dtype, AccessKind::Write)?;
         let size = dtype.size();

@@ -138,6 +138,7 @@ impl RaceDetector {
                 barrier: None,
                 missing: fault.missing,
                 ticks: (fault.known, earlier.tick),
+                same_value: false,
                 count: 1,
             });
         }
@@ -184,6 +185,7 @@ fn barrier_rule(
         barrier: Some(barrier),
         missing: Missing::BarrierWait(barrier),
         ticks,
+        same_value: false,
         count: 1,
     }
 }
@@ -324,6 +326,7 @@ impl Observer for RaceDetector {
                 barrier: None,
                 missing,
                 ticks: (0, issued.tick),
+                same_value: false,
                 count: 1,
             });
         }

@@ -124,6 +124,8 @@ pub(crate) struct Race {
     pub(crate) missing: Missing,
     /// Progress that was known and needed.
     pub(crate) ticks: (Tick, Tick),
+    /// All writes put the same bytes there.
+    pub(crate) same_value: bool,
     /// Occurrences.
     pub(crate) count: u64,
 }

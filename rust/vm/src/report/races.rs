@@ -4,6 +4,7 @@ use super::words::barrier_name;
 use super::{Finding, Severity, ThreadLine, schedule, source as source_of};
 use crate::observer::{AccessKind, At, Engine};
 use crate::race::{BarrierRef, Code, FlatWindow, Memory, Missing, Race, Side};
+use crate::rules::{self, Rule};
 use crate::scheduler::Schedule;
 use crate::trap::{BarrierName, Extent, Place, Who};
 use pallas_rs_core::DType;
@@ -31,8 +32,8 @@ impl Finding {
         });
         let (message, hint) = sentence(race, &name, &barrier);
         Finding {
-            code: code(race.code),
-            class: if race.barrier.is_some() { "BarrierError" } else { "RaceError" },
+            code: rule(race.code).code,
+            class: rule(race.code).class,
             severity: severity(program, race.code),
             kernel: program.name.clone(),
             message,
@@ -42,34 +43,37 @@ impl Finding {
             missing: Some(missing(program, race, place.as_ref())),
             place,
             hint: hint.map(str::to_owned),
+            same_value: race.same_value,
+            fatal: false,
             seed: schedule.seed,
-            replay: schedule::replay(schedule),
+            seeds: vec![schedule.seed],
+            replay: schedule::replay(&program.options, schedule),
             count: race.count,
         }
     }
 }
 
-fn code(code: Code) -> &'static str {
+fn rule(code: Code) -> &'static Rule {
     match code {
-        Code::A1 => "PRS-A1",
-        Code::A2 => "PRS-A2",
-        Code::A4 => "PRS-A4",
-        Code::A5 => "PRS-A5",
-        Code::A7 => "PRS-A7",
-        Code::B1 => "PRS-B1",
-        Code::B2 => "PRS-B2",
-        Code::B3 => "PRS-B3",
-        Code::B4 => "PRS-B4",
-        Code::C1 => "PRS-C1",
-        Code::C2 => "PRS-C2",
-        Code::C3 => "PRS-C3",
-        Code::C4 => "PRS-C4",
-        Code::C7 => "PRS-C7",
-        Code::C8 => "PRS-C8",
-        Code::C14 => "PRS-C14",
-        Code::C16 => "PRS-C16",
-        Code::D1 => "PRS-D1",
-        Code::D2 => "PRS-D2",
+        Code::A1 => &rules::A1,
+        Code::A2 => &rules::A2,
+        Code::A4 => &rules::A4,
+        Code::A5 => &rules::A5,
+        Code::A7 => &rules::A7,
+        Code::B1 => &rules::B1,
+        Code::B2 => &rules::B2,
+        Code::B3 => &rules::B3,
+        Code::B4 => &rules::B4,
+        Code::C1 => &rules::C1,
+        Code::C2 => &rules::C2,
+        Code::C3 => &rules::C3,
+        Code::C4 => &rules::C4,
+        Code::C7 => &rules::C7,
+        Code::C8 => &rules::C8,
+        Code::C14 => &rules::C14,
+        Code::C16 => &rules::C16,
+        Code::D1 => &rules::D1,
+        Code::D2 => &rules::D2,
     }
 }
 

@@ -1,27 +1,63 @@
 //! Schedules: how to repeat one, and what it means when two differ.
 
-use super::{Finding, Severity};
+use super::{Finding, Severity as HowBad};
+use crate::rules;
 use crate::scheduler::Schedule;
 use pallas_rs_core::DType;
-use pallas_rs_ir::options::{AsyncCompletion, Schedule as Strategy};
-use pallas_rs_ir::{Binding, Op, Program, Region};
+use pallas_rs_ir::options::{AsyncCompletion, Schedule as Strategy, Severity};
+use pallas_rs_ir::{Binding, Op, Options, Program, Region};
 
-/// What `Params` repeats a run: the fields that are not at their default.
-pub(super) fn replay(schedule: &Schedule) -> String {
+/// What `Params` repeats a run: the fields that are not at their default, and that have a say in what
+/// happens or is found.
+pub(super) fn replay(options: &Options, schedule: &Schedule) -> String {
+    let plain = Options::default();
     let mut fields = Vec::new();
-    if schedule.seed != 0 || schedule.strategy != Strategy::RoundRobin {
-        fields.push(format!("seed={}", schedule.seed));
+    let mut word = |differs: bool, text: String| fields.extend(differs.then_some(text));
+    word(options.detect_races, "detect_races=True".to_owned());
+    word(options.strict_proxy, "strict_proxy=True".to_owned());
+    let uninitialized = match options.uninitialized_reads {
+        Severity::Raise => "raise",
+        Severity::Warn => "warn",
+        Severity::Ignore => "ignore",
+    };
+    word(
+        options.uninitialized_reads != plain.uninitialized_reads,
+        format!("uninitialized_reads=\"{uninitialized}\""),
+    );
+    word(
+        options.out_of_bounds_reads != plain.out_of_bounds_reads,
+        "out_of_bounds_reads=\"uninitialized\"".to_owned(),
+    );
+    word(
+        options.uninitialized_memory != plain.uninitialized_memory,
+        "uninitialized_memory=\"zero\"".to_owned(),
+    );
+    word(options.skip_floating_point_ops, "skip_floating_point_ops=True".to_owned());
+    word(options.lints, "lints=True".to_owned());
+    word(!options.check_limits, "limits=\"ignore\"".to_owned());
+    if let Some(target) = &options.target {
+        word(true, format!("target=\"{target}\""));
     }
+    if let Some(clusters) = options.resident_clusters {
+        word(true, format!("resident_clusters={clusters}"));
+    }
+    if let Some(steps) = options.max_steps {
+        word(true, format!("max_steps={steps}"));
+    }
+    word(
+        schedule.seed != 0 || schedule.strategy != Strategy::RoundRobin,
+        format!("seed={}", schedule.seed),
+    );
     match &schedule.strategy {
         Strategy::RoundRobin => {}
-        Strategy::Random => fields.push("schedule=\"random\"".to_owned()),
-        Strategy::Pct(depth) => fields.push(format!("schedule=\"pct:{depth}\"")),
-        Strategy::Replay(turns) => fields.push(format!("schedule=\"replay:{turns}\"")),
+        Strategy::Random => word(true, "schedule=\"random\"".to_owned()),
+        Strategy::Pct(depth) => word(true, format!("schedule=\"pct:{depth}\"")),
+        Strategy::Replay(turns) => word(true, format!("schedule=\"replay:{turns}\"")),
     }
     match schedule.completion {
         AsyncCompletion::Late => {}
-        AsyncCompletion::Eager => fields.push("async_completion=\"eager\"".to_owned()),
-        AsyncCompletion::Random => fields.push("async_completion=\"random\"".to_owned()),
+        AsyncCompletion::Eager => word(true, "async_completion=\"eager\"".to_owned()),
+        AsyncCompletion::Random => word(true, "async_completion=\"random\"".to_owned()),
     }
     format!("Params({})", fields.join(", "))
 }
@@ -57,15 +93,15 @@ impl Finding {
         let (severity, hint) = if order_only {
             let hint = "the kernel adds floats to memory in whatever order they come, and a sum of floats \
                         depends on its order: compare with a tolerance";
-            (Severity::Warning, hint)
+            (HowBad::Warning, hint)
         } else {
             let hint = "something is read before the wait that makes it safe, or depends on which thread \
                         comes first";
-            (Severity::Error, hint)
+            (HowBad::Error, hint)
         };
         Finding {
-            code: "PRS-K1",
-            class: "RaceError",
+            code: rules::K1.code,
+            class: rules::K1.class,
             severity,
             kernel: program.name.clone(),
             message: format!(
@@ -79,8 +115,11 @@ impl Finding {
             threads: Vec::new(),
             missing: None,
             hint: Some(hint.to_owned()),
+            same_value: false,
+            fatal: false,
             seed: schedule.seed,
-            replay: replay(schedule),
+            seeds: vec![schedule.seed],
+            replay: replay(&program.options, schedule),
             count: 1,
         }
     }

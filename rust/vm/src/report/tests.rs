@@ -87,7 +87,7 @@ fn a_deadlock() {
         row(1, 13, waits("full", 0, 0)),
         row(2, 99, Waiting::Exited),
     ];
-    let kind = TrapKind::Deadlock(Deadlock { rows, clusters_finished: 0 });
+    let kind = TrapKind::Deadlock(Deadlock { rows, clusters_finished: 0, clusters_waiting: 0 });
     let finding = Finding::from_trap(&program, &schedule(), &kind.into());
     let expected = "\
 pallas_rs.DeadlockError[PRS-E1]: 2 threads wait for each other, or for something that nobody is left to do
@@ -227,4 +227,63 @@ fn results_that_differ_between_schedules() {
         "two schedules of the same call give different results: `o_ref` differs from element [2, 1] \
          on (12 bytes)"
     );
+}
+
+fn options(change: impl FnOnce(&mut Options)) -> Program {
+    let mut program = program();
+    change(&mut program.options);
+    program
+}
+
+#[test]
+fn a_replay_line_repeats_what_was_watched() {
+    let program = options(|o| (o.detect_races, o.resident_clusters) = (true, Some(2)));
+    let finding = Finding::from_trap(&program, &schedule(), &TrapKind::Interrupted.into());
+    assert_eq!(finding.replay, "Params(detect_races=True, resident_clusters=2)");
+}
+
+#[test]
+fn what_is_suppressed_is_counted() {
+    let at = |line| Some(("dir/kernel.py".to_owned(), line));
+    let found = |program: &Program| {
+        let trap = Trap {
+            kind: TrapKind::DivisionByZero { remainder: false },
+            span: line(program, 12),
+            who: None,
+        };
+        let mut finding = Finding::from_trap(program, &schedule(), &trap);
+        finding.fatal = false;
+        if let Some(source) = &mut finding.source {
+            source.file = "some/dir/kernel.py".to_owned();
+        }
+        Report::new(program, 1, vec![finding.clone(), finding], Stats::default())
+    };
+    for (entry, hidden) in [
+        (("PRS-J2", None), 2),
+        (("PRS-J2", at(12)), 2),
+        (("PRS-J2", at(13)), 0),
+        (("PRS-A1", None), 0),
+    ] {
+        let suppression =
+            pallas_rs_ir::options::Suppression { code: entry.0.to_owned(), at: entry.1 };
+        let program = options(|o| o.suppress = vec![suppression]);
+        let report = found(&program);
+        assert_eq!(report.suppressed.iter().map(|s| s.count).sum::<u64>(), hidden);
+        assert_eq!(report.findings.is_empty(), hidden > 0);
+    }
+}
+
+#[test]
+fn one_clean_watched_run_covers_all_schedules() {
+    let clean = |program: &Program| Report::new(program, 1, Vec::new(), Stats::default()).schedules;
+    assert_eq!(clean(&program()), Coverage::One);
+    assert_eq!(clean(&options(|o| o.detect_races = true)), Coverage::All);
+}
+
+#[test]
+fn a_deadlock_for_want_of_room_says_so() {
+    let deadlock = Deadlock { rows: Vec::new(), clusters_finished: 0, clusters_waiting: 3 };
+    let text = text(TrapKind::Deadlock(deadlock));
+    assert!(text.starts_with("pallas_rs.DeadlockError[PRS-E4]"), "{text}");
+    assert!(text.contains("3 more clusters were waiting to be started"), "{text}");
 }

@@ -1,6 +1,7 @@
 //! What each trap is called and how it is explained.
 
 use super::{Source, ThreadLine, source as source_of};
+use crate::rules::{self, Rule};
 use crate::trap::{
     Access, BarrierName, BarrierRule, Deadlock, Extent, GridFault, Limit, Place, TrapKind, Waiting,
     Who,
@@ -13,8 +14,8 @@ const MAX_ROWS: usize = 24;
 /// The words for one trap.
 #[derive(Debug)]
 pub(super) struct Words {
+    pub(super) rule: &'static Rule,
     pub(super) class: &'static str,
-    pub(super) code: &'static str,
     pub(super) message: String,
     pub(super) threads: Vec<ThreadLine>,
     pub(super) missing: Option<String>,
@@ -22,9 +23,9 @@ pub(super) struct Words {
 }
 
 impl Words {
-    fn new(class: &'static str, code: &'static str, message: impl Into<String>) -> Words {
+    fn new(rule: &'static Rule, message: impl Into<String>) -> Words {
         let (threads, message) = (Vec::new(), message.into());
-        Words { class, code, message, threads, missing: None, hint: None }
+        Words { rule, class: rule.class, message, threads, missing: None, hint: None }
     }
 
     fn missing(mut self, text: impl Into<String>) -> Words {
@@ -48,14 +49,13 @@ pub(super) fn of(program: &Program, kind: &TrapKind) -> Words {
                 GridFault::TooLarge => "the grid has more points than can be counted",
             };
             let message = format!("grid dimension {axis}{name} is {value}: {what}");
-            Words::new("InvalidGridError", "PRS-I7", message)
+            Words { class: "InvalidGridError", ..Words::new(&rules::I7, message) }
         }
         TrapKind::Deadlock(deadlock) => deadlocked(program, deadlock),
         TrapKind::Barrier { barrier, rule } => broken_rule(&barrier_name(barrier), rule),
         TrapKind::Uninitialized { place } => {
             let message = format!("`{}` is read before it is written", place.name);
-            Words::new("UninitializedReadError", "PRS-G1", message)
-                .missing(format!("a write to {}", place_box(place)))
+            Words::new(&rules::G1, message).missing(format!("a write to {}", place_box(place)))
         }
         TrapKind::Resource { limit, needed, available, target } => {
             resource(*limit, *needed, *available, target)
@@ -66,60 +66,61 @@ pub(super) fn of(program: &Program, kind: &TrapKind) -> Words {
             } else {
                 "an integer division by zero"
             };
-            Words::new("ArithmeticFaultError", "PRS-J2", what)
+            Words::new(&rules::J2, what)
                 .hint("a GPU gives no defined value here: guard the divisor, or divide floats")
         }
-        TrapKind::Check { message } => Words::new(
-            "KernelError",
-            "PRS-CHECK",
-            format!("a check in the kernel failed: {message}"),
-        ),
+        TrapKind::Check { message } => {
+            Words::new(&rules::CHECK, format!("a check in the kernel failed: {message}"))
+        }
         TrapKind::Host { call, message } => {
-            Words::new("KernelError", "PRS-HOST", format!("`{call}` failed: {message}"))
+            Words::new(&rules::HOST, format!("`{call}` failed: {message}"))
         }
-        TrapKind::StepLimit { limit } => Words::new(
-            "DeadlockError",
-            "PRS-E2",
-            format!("the run did not end within {limit} steps"),
-        )
-        .hint("look for a loop whose condition never becomes false, or raise `max_steps`"),
-        TrapKind::Interrupted => {
-            Words::new("KernelError", "PRS-INTERRUPTED", "the run was interrupted")
+        TrapKind::StepLimit { limit } => {
+            Words::new(&rules::E2, format!("the run did not end within {limit} steps"))
+                .hint("look for a loop whose condition never becomes false, or raise `max_steps`")
         }
+        TrapKind::Interrupted => Words::new(&rules::INTERRUPTED, "the run was interrupted"),
         TrapKind::Unsupported { what } => {
-            Words::new("UnsupportedError", "PRS-UNSUPPORTED", format!("{what} is not supported"))
+            Words::new(&rules::UNSUPPORTED, format!("{what} is not supported"))
         }
         TrapKind::Internal { message } => {
-            Words::new("InternalError", "PRS-BUG", format!("a bug in pallas_rs: {message}"))
+            Words::new(&rules::BUG, format!("a bug in pallas_rs: {message}"))
                 .hint("please report it, with the kernel if you can")
         }
     }
 }
 
 fn out_of_bounds(access: Access, place: &Place) -> Words {
-    let (code, what) = match access {
-        Access::Read => ("PRS-H1", "a read"),
-        Access::Write => ("PRS-H1", "a write"),
-        Access::ReadWrite => ("PRS-H1", "a swap"),
-        Access::Atomic => ("PRS-H1", "an atomic operation"),
-        Access::TmaLoad => ("PRS-H6", "a TMA load that promised to stay in bounds"),
-        Access::TmaStore => ("PRS-H5", "a TMA store that starts before its array"),
-        Access::CopyInSmem => ("PRS-H1", "a copy"),
-        Access::TensorCore => ("PRS-H1", "an operand of a tensor core instruction"),
-        Access::Barrier => ("PRS-D11", "a barrier index"),
-        Access::Block => ("PRS-H1", "the block selected by an index map"),
+    let (rule, what): (&Rule, _) = match access {
+        Access::Read => (&rules::H1, "a read"),
+        Access::Write => (&rules::H1, "a write"),
+        Access::ReadWrite => (&rules::H1, "a swap"),
+        Access::Gather => (by_index(place), "a read by index arrays"),
+        Access::Scatter => (by_index(place), "a write by index arrays"),
+        Access::Atomic => (&rules::H1, "an atomic operation"),
+        Access::TmaLoad => (&rules::H6, "a TMA load that promised to stay in bounds"),
+        Access::TmaStore => (&rules::H5, "a TMA store that starts before its array"),
+        Access::CopyInSmem => (&rules::H1, "a copy"),
+        Access::TensorCore => (&rules::H1, "an operand of a tensor core instruction"),
+        Access::Barrier => (&rules::D11, "a barrier index"),
+        Access::Block => (&rules::H1, "the block selected by an index map"),
     };
     let how = place.escapes_at().map_or(String::new(), |d| {
         let dimension =
             if place.shape.len() > 1 { format!("dimension {d} of ") } else { String::new() };
         format!(" at {} of {dimension}size {}", extent(&place.window[d]), place.shape[d])
     });
-    let class = if access == Access::Barrier { "BarrierError" } else { "OutOfBoundsError" };
-    let words = Words::new(class, code, format!("{what} leaves `{}`{how}", place.name));
+    let words = Words::new(rule, format!("{what} leaves `{}`{how}", place.name));
     match access {
         Access::Read | Access::Write | Access::ReadWrite | Access::Atomic => words.hint(
             "mask the access, or guard it with `pl.when`; only TMA copies may reach past an array",
         ),
+        Access::Gather | Access::Scatter if words.rule == &rules::H9 => words.hint(
+            "an index array that counts from the end does so on no GPU: add the size where an index is negative",
+        ),
+        Access::Gather | Access::Scatter => {
+            words.hint("mask the lanes whose index may be outside, or clamp the index")
+        }
         Access::TmaLoad => {
             words.hint("drop `oob_mode=PROMISE_IN_BOUNDS`, and the part outside reads as zeros")
         }
@@ -139,18 +140,23 @@ fn out_of_bounds(access: Access, place: &Place) -> Words {
     }
 }
 
+fn by_index(place: &Place) -> &'static Rule {
+    let negative = place.escapes_at().is_some_and(|d| place.window[d].start < 0);
+    if negative { &rules::H9 } else { &rules::H8 }
+}
+
 fn resource(limit: Limit, needed: u64, available: u64, target: &str) -> Words {
-    let (code, what, unit) = match limit {
-        Limit::Smem => ("PRS-I1", "SMEM of a block", " bytes"),
-        Limit::Tmem => ("PRS-I2", "TMEM of a block", " columns"),
-        Limit::Barriers => ("PRS-I5", "barriers of a block", ""),
-        Limit::Threads => ("PRS-I6", "threads of a block", ""),
-        Limit::ClusterBlocks => ("PRS-I7", "blocks of a cluster", ""),
-        Limit::Memory => ("PRS-MEMORY", "memory of this machine", " bytes"),
+    let (rule, what, unit): (&Rule, _, _) = match limit {
+        Limit::Smem => (&rules::I1, "SMEM of a block", " bytes"),
+        Limit::Tmem => (&rules::I2, "TMEM of a block", " columns"),
+        Limit::Barriers => (&rules::I5, "barriers of a block", ""),
+        Limit::Threads => (&rules::I6, "threads of a block", ""),
+        Limit::ClusterBlocks => (&rules::I7, "blocks of a cluster", ""),
+        Limit::Memory => (&rules::MEMORY, "memory of this machine", " bytes"),
     };
     let message =
         format!("the kernel needs {needed}{unit} of the {what}; {target} has {available}{unit}");
-    let words = Words::new("ResourceError", code, message);
+    let words = Words::new(rule, message);
     if limit == Limit::Memory {
         words
     } else {
@@ -159,10 +165,10 @@ fn resource(limit: Limit, needed: u64, available: u64, target: &str) -> Words {
 }
 
 fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
-    let error = |code, message: String| Words::new("BarrierError", code, message);
+    let error = |rule, message: String| Words::new(rule, message);
     match *rule {
         BarrierRule::Unobserved { phase } => error(
-            "PRS-D1",
+            &rules::D1,
             format!(
                 "phase {phase} of {name} completed, but no thread had observed phase {}",
                 phase - 1
@@ -173,7 +179,7 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
             "hardware tells two phases apart by one bit: a later wait would take one for the other",
         ),
         BarrierRule::Missed { thread, observed, phase } => error(
-            "PRS-D2",
+            &rules::D2,
             format!(
                 "phase {phase} of {name} completed, but thread {thread} of the block has only \
                  observed {}",
@@ -183,7 +189,7 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
         .missing(format!("a wait of thread {thread} on phase {observed} of {name}"))
         .hint("a thread that waits on a barrier has to wait for each of its phases"),
         BarrierRule::Late { awaited, completed, first: true } => error(
-            "PRS-D3",
+            &rules::D3,
             format!(
                 "a thread waits on {name} for the first time, for phase {awaited}, when \
                  {} are complete already",
@@ -192,7 +198,7 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
         )
         .hint("a thread that waits on a barrier has to wait for each of its phases"),
         BarrierRule::Late { awaited, completed, first: false } => error(
-            "PRS-D3",
+            &rules::D3,
             format!(
                 "a thread waits for phase {awaited} of {name} when {} are complete already",
                 phases(completed)
@@ -206,7 +212,7 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
                 n => format!(" and {n} copies in flight"),
             };
             error(
-                "PRS-D4",
+                &rules::D4,
                 format!(
                     "one arrival too many on {name}: a phase needs {needed}, and there are \
                      {arrived}{copies}"
@@ -216,11 +222,11 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
             .hint("a TMA load counts as one arrival, however many bytes it moves")
         }
         BarrierRule::NotLeader => error(
-            "PRS-D6",
+            &rules::D6,
             format!("a block that is not the leader waits on {name}, which only the leader tracks"),
         ),
         BarrierRule::PeerEnded { block } => error(
-            "PRS-D14",
+            &rules::D14,
             format!(
                 "an arrival on {name} of block {block} of the cluster, which has left its scope"
             ),
@@ -256,7 +262,7 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
             ),
         ),
         BarrierRule::PendingAtEnd { arrived, needed } => error(
-            "PRS-D8",
+            &rules::D8,
             format!(
                 "the scope of {name} ends in the middle of a phase: {arrived} of {needed} arrivals"
             ),
@@ -271,7 +277,8 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
         1 => "one thread waits for something that nobody is left to do".to_owned(),
         n => format!("{n} threads wait for each other, or for something that nobody is left to do"),
     };
-    let mut words = Words::new("DeadlockError", "PRS-E1", message);
+    let rule = if deadlock.clusters_waiting > 0 { &rules::E4 } else { &rules::E1 };
+    let mut words = Words::new(rule, message);
     let mut missing: Vec<String> = Vec::new();
     for row in deadlock.rows.iter().take(MAX_ROWS) {
         let state = match &row.waiting {
@@ -321,6 +328,15 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
     }
     if let Some(more) = deadlock.rows.len().checked_sub(MAX_ROWS).filter(|&n| n > 0) {
         words.hint = Some(format!("{more} more threads of these clusters are not listed"));
+    }
+    if deadlock.clusters_waiting > 0 {
+        let waiting = deadlock.clusters_waiting;
+        let text = format!(
+            "{waiting} more {} waiting to be started, until one that is resident ends; a device holds \
+             only so many (`resident_clusters`), and starts them in any order",
+            if waiting == 1 { "cluster was" } else { "clusters were" }
+        );
+        words.hint = Some(words.hint.map_or(text.clone(), |more| format!("{text}; {more}")));
     }
     if !missing.is_empty() {
         words.missing = Some(missing.join(", "));

@@ -6,12 +6,14 @@
 //! been tried, whatever is in flight is asked to complete, then another cluster is launched, and when
 //! there is none, nothing can ever happen again: a deadlock.
 
+mod choice;
 mod pct;
 mod random;
 mod replay;
 mod round_robin;
 mod schedules;
 
+pub(crate) use choice::is_choice_free;
 pub(crate) use pct::Pct;
 pub(crate) use random::Random;
 #[cfg(test)]
