@@ -114,7 +114,7 @@ fn wrong_uses_of_a_named_barrier_have_names() {
     let text = two_threads(|b, _| b.named_barrier_sync(16, 256));
     assert!(text.starts_with("PRS-D11") && text.contains("named barrier 16"), "{text}");
     let text = two_threads(|b, _| b.named_barrier_sync(0, 100));
-    assert!(text.starts_with("PRS-D4") && text.contains("100 CUDA threads"), "{text}");
+    assert!(text.starts_with("PRS-D12") && text.contains("100 CUDA threads"), "{text}");
     let text = two_threads(|b, i| b.named_barrier_sync(0, if i == 0 { 256 } else { 384 }));
     assert!(text.contains("says it is 384"), "{text}");
     let text = two_threads(|b, _| b.named_barrier_sync(7, 384));

@@ -233,7 +233,7 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
         )
         .missing(format!("a last wait of block {block} that keeps it alive")),
         BarrierRule::WarpsApart { least, most } => error(
-            "PRS-D3",
+            &rules::D7,
             format!(
                 "a warpgroup waits on {name}, of which one of its warps has observed {} and \
                  another {most}",
@@ -242,21 +242,21 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
         )
         .hint("all four warps of a warpgroup have to wait for a phase, or none"),
         BarrierRule::NoSuchName { id, names } => {
-            error("PRS-D11", format!("named barrier {id} does not exist: a block has {names}"))
+            error(&rules::D11, format!("named barrier {id} does not exist: a block has {names}"))
         }
         BarrierRule::BadCount { count } => error(
-            "PRS-D4",
+            &rules::D12,
             format!("{name} is to wait for {count} CUDA threads, which are not whole warps"),
         ),
         BarrierRule::CountsDiffer { needed, count } => error(
-            "PRS-D4",
+            &rules::D12,
             format!(
                 "{name} waits for {needed} CUDA threads, but one that arrives says it is {count}"
             ),
         )
         .hint("everyone who uses a named barrier at the same time has to give one count"),
         BarrierRule::TooManyThreads { arrived, threads, needed } => error(
-            "PRS-D4",
+            &rules::D12,
             format!(
                 "{threads} CUDA threads arrive on {name}, which takes {needed} and has {arrived}"
             ),

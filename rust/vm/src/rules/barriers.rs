@@ -30,9 +30,9 @@ super::rules! { BARRIERS:
         "Other blocks of a cluster may arrive on a barrier, but only its own block can wait on it.",
         "plgpu.barrier_wait(plgpu.remote_ref(barrier, peer))" =>
         "plgpu.barrier_wait(barrier)";
-    D7 Error Lowering BarrierError = "only some warps of a warpgroup wait",
+    D7 Error Always BarrierError = "the warps of a warpgroup wait unevenly",
         "Pallas Mosaic GPU reference",
-        "A Pallas thread is a warpgroup, and waits as one. Warp-level code that waits unevenly is refused when it is lowered.",
+        "A Pallas thread is a warpgroup. When it goes on as a whole after code of single warps, all its warps have to have observed the same phases of a barrier.",
         "if warp == 0:\n  plgpu.barrier_wait(barrier)" =>
         "plgpu.barrier_wait(barrier)";
     D8 Error Always BarrierError = "the scope of a barrier ends in the middle of a phase",
