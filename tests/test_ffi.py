@@ -181,6 +181,29 @@ def test_programs_die_with_their_executables():
     np.testing.assert_array_equal(jax.jit(lambda x: call(add_one, x))(x), x + 1)
 
 
+def test_memory_stays_flat_over_ten_thousand_calls():
+    done = in_new_process(
+        """
+        import gc
+        page = os.sysconf("SC_PAGE_SIZE")
+        resident = lambda: int(open("/proc/self/statm").read().split()[1]) * page
+        blocks = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        function = jax.jit(lambda x, n: pl.pallas_call(
+            add_one, out_shape=x, grid=(n,), in_specs=[blocks], out_specs=blocks,
+            interpret=pallas_rs.Params())(x))
+        x = jnp.zeros((64, 128))
+        def run(times):
+            for i in range(times):
+                function(x, i % 9).block_until_ready()
+            gc.collect()
+            return resident()
+        before = run(1000)
+        print((run(10_000) - before) / 2**20)
+        """
+    )
+    assert float(done.stdout) < 4, done.stderr
+
+
 def test_two_host_threads_run_kernels_at_once():
     x = jnp.zeros((64,), jnp.float32)
     functions = [jax.jit(lambda x, n=n: call(count_to(n), x)) for n in (3000, 5000)]
