@@ -92,7 +92,8 @@ def _lower_on_cpu(
         has_side_effect=has_side_effect,
     )
     program = np.frombuffer(wire, np.uint8)
-    return rule(ctx, *operands, program=program, kernel=name)
+    devices = np.int32(jax_internals.devices_of(ctx))
+    return rule(ctx, *operands, program=program, kernel=name, devices=devices)
 
 
 def _lower_elsewhere(ctx: Any, *operands: Any, **params: Any) -> Any:

@@ -149,6 +149,15 @@ def compiles_for_one_present_platform(ctx: Any) -> bool:
     return True
 
 
+def devices_of(ctx: Any) -> int:
+    """How many devices of this process run the computation that is being lowered."""
+    if jax.process_count() > 1:
+        return 1  # not all of them are here to be waited for
+    context = ctx.module_context.axis_context
+    mesh = getattr(context, "mesh", None)
+    return int(context.num_devices if mesh is None else mesh.size)
+
+
 # ── running StableHLO ───────────────────────────────────────────────────────────────────
 
 

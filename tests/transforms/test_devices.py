@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 PRELUDE = textwrap.dedent(
     """
     import time
@@ -84,28 +86,102 @@ def test_devices_of_a_collective_between_two_kernels():
     )
 
 
-def test_one_failing_device_gives_its_error_within_a_second_and_the_next_call_runs():
+PICK = """
+def kernel(n_ref, x_ref, o_ref):
+    o_ref[0] = x_ref[n_ref[0]]
+
+def pick(n, x):
+    out = jax.ShapeDtypeStruct((1,), x.dtype)
+    return pl.pallas_call(kernel, out_shape=out, interpret=pallas_rs.Params())(n, x)
+
+def total(n, x):
+    return jax.lax.psum(pick(n, x), "d")
+
+x = jnp.arange(32.0)
+good, bad = jnp.array([0, 1, 2, 3]), jnp.array([0, 1, 2, 100])
+
+def expect_error(f, *args):
+    start = time.monotonic()
+    try:
+        with pallas_rs.typed_errors():
+            jax.block_until_ready(f(*args))
+    except pallas_rs.OutOfBoundsError as error:
+        assert "100" in str(error)
+    else:
+        raise AssertionError("no error")
+    return time.monotonic() - start
+"""
+
+COMPUTATIONS = {
+    "independent": "pick",
+    "before a collective": "total",
+    "between collectives": "lambda n, x: total(n, x + 0 * total(0 * n, x))",
+    "several before a collective": "lambda n, x: total(n, x) + total(n, 2 * x) + pick(n, x)",
+    "in a scan": """lambda n, x: jax.lax.scan(
+        lambda c, i: (c + total(jnp.where(i > 5, n, 0 * n), x), None),
+        jnp.zeros(1), jnp.arange(10))[0]""",
+    "of a jvp": "lambda n, x: jax.jvp(lambda x: total(n, x), (x,), (x,))[1]",
+    "of a vmap": "lambda n, x: jax.vmap(total, (None, 0))(n, jnp.stack([x, x])).sum(0)",
+}
+
+
+@pytest.mark.parametrize("name", COMPUTATIONS)
+def test_one_failing_device_gives_its_error_within_a_second_and_the_next_call_runs(name):
     in_new_process(
-        """
-        def kernel(n_ref, x_ref, o_ref):
-            o_ref[0] = x_ref[n_ref[0]]
+        PICK
+        + f"""
+g = on_devices({COMPUTATIONS[name]}, 2)
+values = np.asarray(g(good, x))
+for _ in range(3):
+    assert expect_error(g, bad, x) < 1
+    np.testing.assert_array_equal(g(good, x), values)
+"""
+    )
 
-        def f(n, x):
-            out = jax.ShapeDtypeStruct((1,), x.dtype)
-            return pl.pallas_call(kernel, out_shape=out, interpret=pallas_rs.Params())(n, x)
 
-        g, x = on_devices(f, 2), jnp.arange(32.0)
-        good, bad = jnp.array([0, 1, 2, 3]), jnp.array([0, 100, 2, 3])
-        jax.block_until_ready(g(good, x))
-        start = time.monotonic()
-        try:
-            with pallas_rs.typed_errors():
-                jax.block_until_ready(g(bad, x))
-        except pallas_rs.OutOfBoundsError as error:
-            assert "100" in str(error)
-        else:
-            raise AssertionError("no error")
-        assert time.monotonic() - start < 1
-        np.testing.assert_array_equal(g(good, x), [0, 9, 18, 27])
-        """
+def test_a_failing_device_far_behind_the_others():
+    in_new_process(
+        PICK
+        + """
+def late(n, x):
+    # The device that fails is at work for longer than an idle process would be waited for.
+    steps = 1 + 20 * jax.lax.axis_index("d")
+    y = jax.lax.fori_loop(0, steps, lambda i, c: c @ c * 1e-3, jnp.ones((600, 600)))
+    return total(n, x + 0 * y[0, 0])
+
+g = on_devices(late, 2)
+jax.block_until_ready(g(good, x))
+expect_error(g, bad, x)
+jax.block_until_ready(g(good, x))
+"""
+    )
+
+
+def test_a_kernel_that_not_every_device_runs_is_not_waited_for():
+    in_new_process(
+        PICK
+        + """
+def some(n, x):
+    y = jax.lax.cond(n[0] == 0, lambda: pick(n, x), lambda: x[:1])
+    return y + jax.lax.psum(y, "d")
+
+g = on_devices(some, 2)
+jax.block_until_ready(g(good, x))
+start = time.monotonic()
+for _ in range(20):
+    np.testing.assert_array_equal(g(good, x), [48, 56, 64, 72])
+assert time.monotonic() - start < 2
+"""
+    )
+
+
+def test_many_calls_in_flight():
+    in_new_process(
+        PICK
+        + """
+g = on_devices(total, 2)
+g(good, x)
+for out in [g(good, x) for _ in range(40)]:
+    np.testing.assert_array_equal(out, [54] * 4)
+"""
     )

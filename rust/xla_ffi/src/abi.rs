@@ -106,6 +106,16 @@ pub struct ByteSpan {
     pub len: usize,
 }
 
+/// An attribute that is a number.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Scalar {
+    /// Element type.
+    pub dtype: c_int,
+    /// The number.
+    pub value: *const c_void,
+}
+
 /// An attribute that is an array of scalars.
 #[repr(C)]
 #[derive(Debug)]
@@ -120,6 +130,8 @@ pub struct Array {
 
 /// Kind of an attribute that is an [`Array`].
 pub const ATTR_ARRAY: c_int = 1;
+/// Kind of an attribute that is a [`Scalar`].
+pub const ATTR_SCALAR: c_int = 3;
 /// Kind of an attribute that is a string ([`ByteSpan`]).
 pub const ATTR_STRING: c_int = 4;
 
@@ -227,6 +239,34 @@ pub struct StateArgs {
     pub state: *mut c_void,
 }
 
+/// Arguments of [`Api::run_id_get`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct RunIdArgs {
+    /// Size of this struct.
+    pub struct_size: usize,
+    /// Unused.
+    pub extension_start: *mut Extension,
+    /// The call's context.
+    pub ctx: *mut Context,
+    /// Number of the launch, the same on all devices that take part; out.
+    pub run_id: i64,
+}
+
+/// Arguments of [`Api::device_ordinal_get`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct DeviceOrdinalArgs {
+    /// Size of this struct.
+    pub struct_size: usize,
+    /// Unused.
+    pub extension_start: *mut Extension,
+    /// The call's context.
+    pub ctx: *mut Context,
+    /// Number of the device in this process; out.
+    pub device_ordinal: i32,
+}
+
 /// What a handler says of itself.
 #[repr(C)]
 #[derive(Debug)]
@@ -284,6 +324,12 @@ pub struct Api {
     pub state_set: Entry<StateArgs>,
     /// Asks XLA for a call site's state.
     pub state_get: Entry<StateArgs>,
+    /// Unused: memory, XLA's thread pool, asynchronous handlers.
+    pub others: [*const c_void; 7],
+    /// Asks XLA which launch a call belongs to.
+    pub run_id_get: Entry<RunIdArgs>,
+    /// Asks XLA which device a call runs on.
+    pub device_ordinal_get: Entry<DeviceOrdinalArgs>,
 }
 
 /// A handler.
@@ -311,6 +357,9 @@ pin!(
     CallFrame = 176,
     TypeInfo = 24,
     StateArgs = 48,
+    RunIdArgs = 32,
+    DeviceOrdinalArgs = 32,
+    Scalar = 16,
     Metadata = 48,
     MetadataExtension = 32,
 );
@@ -324,4 +373,6 @@ pin!(
     Api, error_create @ 48;
     Api, state_set @ 104;
     Api, state_get @ 112;
+    Api, run_id_get @ 176;
+    Api, device_ordinal_get @ 184;
 );

@@ -2,12 +2,14 @@
 
 use std::ffi::c_int;
 
-use crate::abi::{ATTR_ARRAY, ATTR_STRING, Array, Attrs, ByteSpan};
+use crate::abi::{ATTR_ARRAY, ATTR_SCALAR, ATTR_STRING, Array, Attrs, ByteSpan, Scalar};
 use crate::buffer::raw_slice;
 use crate::error::Failure;
 
 /// XLA's number for u8, the only element type an array attribute of ours has.
 pub(crate) const U8: c_int = 6;
+/// XLA's number for i32, the type of the numbers among our attributes.
+pub(crate) const I32: c_int = 4;
 
 /// What the call site of a kernel says.
 #[derive(Debug)]
@@ -16,15 +18,17 @@ pub(crate) struct Attributes<'a> {
     pub(crate) program: &'a [u8],
     /// The kernel's name.
     pub(crate) kernel: &'a str,
+    /// How many devices run the computation, of which each makes the call.
+    pub(crate) devices: usize,
 }
 
 impl<'a> Attributes<'a> {
-    /// Reads `program` and `kernel`; other attributes are none of our business.
+    /// Reads `program`, `kernel` and `devices`; other attributes are none of our business.
     ///
     /// # Safety
     /// `attrs` and all it points at are as XLA made them and outlive `'a`.
     pub(crate) unsafe fn decode(attrs: &'a Attrs) -> Result<Attributes<'a>, Failure> {
-        let (mut program, mut kernel) = (None, None);
+        let (mut program, mut kernel, mut devices) = (None, None, 1);
         for i in 0..attrs.size as usize {
             // SAFETY: `types`, `names` and `attrs` have `size` entries, and names are spans.
             let (kind, name, value) = unsafe {
@@ -47,6 +51,15 @@ impl<'a> Attributes<'a> {
                     // SAFETY: an array of `size` one-byte elements.
                     unsafe { raw_slice(array.data.cast::<u8>(), array.size) }
                 }
+                ATTR_SCALAR => {
+                    // SAFETY: the kind says what the pointer points at.
+                    let scalar = unsafe { &*value.cast::<Scalar>() };
+                    if name == b"devices" && scalar.dtype == I32 {
+                        // SAFETY: the type says what the pointer points at.
+                        devices = unsafe { *scalar.value.cast::<i32>() }.max(1) as usize;
+                    }
+                    continue;
+                }
                 _ => continue,
             };
             match name {
@@ -59,7 +72,7 @@ impl<'a> Attributes<'a> {
             program.ok_or_else(|| Failure::malformed("no attribute `program` of bytes"))?;
         let kernel = std::str::from_utf8(kernel.unwrap_or_default())
             .map_err(|_| Failure::malformed("the attribute `kernel` is not UTF-8"))?;
-        Ok(Attributes { program, kernel })
+        Ok(Attributes { program, kernel, devices })
     }
 }
 
@@ -75,7 +88,7 @@ mod tests {
             // SAFETY: the frame is well formed and outlives the attributes.
             let attributes = unsafe { Attributes::decode(frame.attrs()) }.unwrap();
             assert_eq!(attributes.program, b"PRS\0\xff");
-            assert_eq!(attributes.kernel, "add");
+            assert_eq!((attributes.kernel, attributes.devices), ("add", 1));
         }
     }
 
@@ -86,6 +99,13 @@ mod tests {
         let attributes = unsafe { Attributes::decode(frame.attrs()) }.unwrap();
         assert_eq!(attributes.program, b"");
         assert_eq!(attributes.kernel, "");
+    }
+
+    #[test]
+    fn the_number_of_devices_is_read() {
+        let frame = Frame::new().program(b"", true).devices(4);
+        // SAFETY: as above.
+        assert_eq!(unsafe { Attributes::decode(frame.attrs()) }.unwrap().devices, 4);
     }
 
     #[test]

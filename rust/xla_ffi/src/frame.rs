@@ -3,8 +3,8 @@
 use pallas_rs_vm::GlobalBuffer;
 
 use crate::abi::{
-    API_MAJOR, API_MINOR, Api, ApiVersion, CALL_FRAME_SIZE, CallFrame, Context, EXTENSION_METADATA,
-    Extension, MetadataExtension,
+    API_MAJOR, API_MINOR, Api, ApiVersion, CALL_FRAME_SIZE, CallFrame, Context, DeviceOrdinalArgs,
+    EXTENSION_METADATA, Extension, MetadataExtension, RunIdArgs,
 };
 use crate::attributes::Attributes;
 use crate::error::Failure;
@@ -34,6 +34,34 @@ impl<'a> Frame<'a> {
 
     pub(crate) fn context(&self) -> *mut Context {
         self.0.ctx
+    }
+
+    /// Number of the launch that the call belongs to, the same on all devices.
+    pub(crate) fn run_id(&self) -> Result<i64, Failure> {
+        let mut args = RunIdArgs {
+            struct_size: size_of::<RunIdArgs>(),
+            extension_start: std::ptr::null_mut(),
+            ctx: self.context(),
+            run_id: 0,
+        };
+        let entry = self.api().run_id_get.expect("XLA always offers run_id_get");
+        // SAFETY: the arguments are of the layout the entry expects.
+        let error = unsafe { entry(&raw mut args) };
+        if error.is_null() { Ok(args.run_id) } else { Err(Failure::FromXla(error)) }
+    }
+
+    /// The device that the call runs on.
+    pub(crate) fn device(&self) -> Result<i32, Failure> {
+        let mut args = DeviceOrdinalArgs {
+            struct_size: size_of::<DeviceOrdinalArgs>(),
+            extension_start: std::ptr::null_mut(),
+            ctx: self.context(),
+            device_ordinal: 0,
+        };
+        let entry = self.api().device_ordinal_get.expect("XLA always offers device_ordinal_get");
+        // SAFETY: the arguments are of the layout the entry expects.
+        let error = unsafe { entry(&raw mut args) };
+        if error.is_null() { Ok(args.device_ordinal) } else { Err(Failure::FromXla(error)) }
     }
 
     pub(crate) fn attributes(&self) -> Result<Attributes<'a>, Failure> {

@@ -1,6 +1,7 @@
 //! The two handlers XLA calls.
 
 use crate::abi::{CallFrame, Error};
+use crate::agreement::Devices;
 use crate::error::{Code, Failure};
 use crate::float_mode::PlainFloatMode;
 use crate::frame::Frame;
@@ -36,13 +37,15 @@ fn instantiate_frame(frame: &Frame<'_>) -> Result<(), Failure> {
             ),
         )
     })?;
-    CallSite { program, kernel: attributes.kernel.into() }.leave(frame)
+    let devices = Devices::new(attributes.devices);
+    CallSite { program, kernel: attributes.kernel.into(), devices }.leave(frame)
 }
 
 fn execute_frame(frame: &Frame<'_>) -> Result<(), Failure> {
     let site = CallSite::of(frame)?;
     let operands = frame.operands()?;
     let results = frame.results()?;
+    let turn = site.devices.enter(frame)?;
     let call = process::begin(&site.kernel);
     let run = panics::guard(|| {
         let _mode = PlainFloatMode::enter();
@@ -53,7 +56,7 @@ fn execute_frame(frame: &Frame<'_>) -> Result<(), Failure> {
         Err(bug) => (Code::Internal, Some(bug), None),
     };
     call.finish(failure.as_deref(), report);
-    failure.map_or(Ok(()), |text| Err(Failure::Status(code, text)))
+    turn.agree(failure.map(|text| (code, text))).map_err(|(code, text)| Failure::Status(code, text))
 }
 
 /// The edge: checks the frame, answers questions about the handler, stops panics.

@@ -14,6 +14,7 @@
 )]
 
 pub mod abi;
+mod agreement;
 mod attributes;
 mod buffer;
 mod cache;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use pallas_rs_vm::Executable;
 
 use crate::abi::{STAGE_INSTANTIATE, StateArgs, TypeId, TypeInfo};
+use crate::agreement::Devices;
 use crate::error::Failure;
 use crate::frame::Frame;
 
@@ -15,6 +16,7 @@ use crate::frame::Frame;
 pub(crate) struct CallSite {
     pub(crate) program: Arc<Executable>,
     pub(crate) kernel: Box<str>,
+    pub(crate) devices: Devices,
 }
 
 /// The number XLA gives [`CallSite`]; XLA writes it when Python registers the type.

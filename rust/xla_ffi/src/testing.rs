@@ -4,11 +4,11 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use crate::abi::{
-    ARG_BUFFER, ATTR_ARRAY, ATTR_STRING, Api, ApiVersion, Args, Array, Attrs, Buffer, ByteSpan,
-    CALL_FRAME_SIZE, CallFrame, EXTENSION_METADATA, Error, ErrorCreateArgs, Extension, Metadata,
-    MetadataExtension, STAGE_EXECUTE, StateArgs, TypeId,
+    ARG_BUFFER, ATTR_ARRAY, ATTR_SCALAR, ATTR_STRING, Api, ApiVersion, Args, Array, Attrs, Buffer,
+    ByteSpan, CALL_FRAME_SIZE, CallFrame, EXTENSION_METADATA, Error, ErrorCreateArgs, Extension,
+    Metadata, MetadataExtension, STAGE_EXECUTE, Scalar, StateArgs, TypeId,
 };
-use crate::attributes::U8;
+use crate::attributes::{I32, U8};
 use crate::error::Failure;
 
 /// The text of a failure of ours.
@@ -56,9 +56,9 @@ pub(crate) struct Frame {
     buffers: Vec<(Box<Buffer>, Vec<i64>)>,
     kinds: Vec<c_int>,
     pointers: Vec<*mut c_void>,
-    attributes: Vec<(&'static str, Vec<u8>, bool)>,
+    attributes: Vec<(&'static str, Vec<u8>, c_int)>,
     names: Vec<ByteSpan>,
-    values: Vec<(ByteSpan, Array)>,
+    values: Vec<(ByteSpan, Array, Scalar)>,
     attribute_kinds: Vec<c_int>,
     name_pointers: Vec<*const ByteSpan>,
     value_pointers: Vec<*const c_void>,
@@ -85,6 +85,9 @@ impl Frame {
             context_get: null(),
             state_set: Some(state_set),
             state_get: Some(state_get),
+            others: [null(); 7],
+            run_id_get: None,
+            device_ordinal_get: None,
         });
         let args = || Args {
             struct_size: size_of::<Args>(),
@@ -152,12 +155,18 @@ impl Frame {
     }
 
     pub(crate) fn program(mut self, bytes: &[u8], as_array: bool) -> Frame {
-        self.attributes.push(("program", bytes.to_vec(), as_array));
+        let kind = if as_array { ATTR_ARRAY } else { ATTR_STRING };
+        self.attributes.push(("program", bytes.to_vec(), kind));
         self.linked()
     }
 
     pub(crate) fn kernel(mut self, name: &str) -> Frame {
-        self.attributes.push(("kernel", name.as_bytes().to_vec(), false));
+        self.attributes.push(("kernel", name.as_bytes().to_vec(), ATTR_STRING));
+        self.linked()
+    }
+
+    pub(crate) fn devices(mut self, count: i32) -> Frame {
+        self.attributes.push(("devices", count.to_ne_bytes().to_vec(), ATTR_SCALAR));
         self.linked()
     }
 
@@ -211,24 +220,22 @@ impl Frame {
             .attributes
             .iter()
             .map(|(_, bytes, _)| {
-                (span(bytes), Array { dtype: U8, size: bytes.len(), data: bytes.as_ptr().cast() })
+                let data = bytes.as_ptr().cast();
+                let array = Array { dtype: U8, size: bytes.len(), data };
+                (span(bytes), array, Scalar { dtype: I32, value: data })
             })
             .collect();
-        self.attribute_kinds = self
-            .attributes
-            .iter()
-            .map(|&(.., as_array)| if as_array { ATTR_ARRAY } else { ATTR_STRING })
-            .collect();
+        self.attribute_kinds = self.attributes.iter().map(|&(.., kind)| kind).collect();
         self.name_pointers = self.names.iter().map(|name| &raw const *name).collect();
         self.value_pointers = self
             .values
             .iter()
-            .zip(&self.attributes)
-            .map(
-                |((span, array), &(.., as_array))| {
-                    if as_array { (&raw const *array).cast() } else { (&raw const *span).cast() }
-                },
-            )
+            .zip(&self.attribute_kinds)
+            .map(|((span, array, scalar), &kind)| match kind {
+                ATTR_ARRAY => (&raw const *array).cast(),
+                ATTR_SCALAR => (&raw const *scalar).cast(),
+                _ => (&raw const *span).cast(),
+            })
             .collect();
         self.raw.attrs.size = self.attributes.len() as i64;
         self.raw.attrs.types = self.attribute_kinds.as_ptr();
