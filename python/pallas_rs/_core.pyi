@@ -2,8 +2,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 __version__: Final[str]
-WIRE_VERSION: Final[int]
-BUILD_HASH: Final[str]
+FORMAT: Final[str]
 
 def handlers() -> dict[str, Any]: ...
 def state_type() -> dict[str, Any]: ...

@@ -17,9 +17,9 @@ from pallas_rs import _jax_internals as jax_internals
 
 _log = logging.getLogger("pallas_rs")
 
-# XLA keeps one handler per name for good. Builds that differ get different names, so that
-# a program in a compilation cache never meets a machine that reads it otherwise.
-TARGET_NAME = f"pallas_rs.run.w{_core.WIRE_VERSION}.{_core.BUILD_HASH}"
+# XLA keeps one handler per name for good. The number changes with what the call's operands and
+# attributes are; what the bytes of a program mean, they say themselves.
+TARGET_NAME = "pallas_rs.run.v1"
 
 
 def register() -> None:

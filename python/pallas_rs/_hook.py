@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pallas_rs import _jax_internals as jax_internals
@@ -34,6 +34,25 @@ def install() -> None:
 
     setattr(lowering, _MARK, True)
     jax_internals.replace_pallas_call_lowering(lowering)
+
+    mpmd_map = jax_internals.mpmd_map_lowering()
+
+    @functools.wraps(mpmd_map)
+    def mpmd_map_lowering(ctx: Any, *nodes: Any, interpret: Any, **params: Any) -> Any:
+        rule = mpmd_map
+        if isinstance(interpret, Params):
+            # What JAX does on each single platform; it refuses exports for several.
+            _check_shapes(ctx, **params)
+            rule = jax_internals.mpmd_map_as_pallas_call
+        return rule(ctx, *nodes, interpret=interpret, **params)
+
+    jax_internals.replace_mpmd_map_lowering(mpmd_map_lowering)
+
+
+def _check_shapes(ctx: Any, *, name: str, out_avals: Sequence[Any], **_: Any) -> None:
+    from pallas_rs import _interpret
+
+    _interpret.check_shapes(name, [*ctx.avals_in, *out_avals])
 
 
 def _is_installed(rule: Any) -> bool:

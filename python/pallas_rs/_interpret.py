@@ -14,7 +14,7 @@ import numpy as np
 
 from pallas_rs import _core, _ffi
 from pallas_rs import _jax_internals as jax_internals
-from pallas_rs._errors import InvalidGridError
+from pallas_rs._errors import InvalidGridError, UnsupportedError
 from pallas_rs._lowering import _allocation, _mesh, _source_info, _window
 from pallas_rs._lowering._builder import Value
 from pallas_rs._lowering._context import Kernel, RuleContext, dtype_of, shape_of
@@ -87,6 +87,7 @@ def lower(
 ) -> Lowered:
     """Lowers a kernel to wire bytes."""
     name = _source_info.kernel_name(name, jaxpr.debug_info)
+    check_shapes(name, [*operand_avals, *out_avals])
     kernel: Kernel
     if mesh is None:
         kernel = _PallasCallKernel(grid_mapping, operand_avals)
@@ -111,6 +112,23 @@ def lower(
         aliases=arguments.aliases,
         has_side_effect=kernel.has_side_effect,
     )
+
+
+def check_shapes(name: str, avals: Sequence[Any]) -> None:
+    """Refuses arrays of which a size is not known when the kernel is lowered.
+
+    Raises:
+        UnsupportedError: A size is a symbol of a shape-polymorphic export.
+    """
+    for aval in avals:
+        if not all(map(jax_internals.is_constant_dim, aval.shape)):
+            shape = ", ".join(map(str, aval.shape))
+            raise UnsupportedError(
+                f"kernel {name} has an array of shape ({shape}), and a program is made for sizes"
+                " that are known.\n"
+                "  help: export for a shape without symbols, or one whose symbols stand for"
+                " dimensions that jax.vmap maps over"
+            )
 
 
 class _PallasCallKernel(Kernel):

@@ -65,7 +65,8 @@ def _missing_places() -> list[str]:
         f"{module.__name__}.{name}"
         for module, names in (
             (pallas_call_lib, ("_pallas_call_lowering", "pallas_call_p")),
-            (mlir, ("register_lowering", "lower_fun")),
+            (mlir, ("register_lowering", "lower_fun", "_lowerings")),
+            (mpmd_lib, ("mpmd_map_p", "_mpmd_map_fallback_lowering")),
             (jax_config, ("pallas_tpu_interpret_mode_context_manager",)),
         )
         for name in names
@@ -96,6 +97,22 @@ def replace_pallas_call_lowering(rule: Lowering) -> None:
     """
     pallas_call_lib._pallas_call_lowering = rule
     mlir.register_lowering(pallas_call_lib.pallas_call_p, rule)
+
+
+def mpmd_map_lowering() -> Lowering:
+    """The rule of ``mpmd_map``, which ``plgpu.kernel`` is made of."""
+    rule: Lowering = mlir._lowerings[mpmd_lib.mpmd_map_p].rule
+    return rule
+
+
+def replace_mpmd_map_lowering(rule: Lowering) -> None:
+    """Puts ``rule`` in its place."""
+    mlir.register_lowering(mpmd_lib.mpmd_map_p, rule)
+
+
+def mpmd_map_as_pallas_call(ctx: Any, *nodes: Any, **params: Any) -> Any:
+    """Lowers an ``mpmd_map`` as the ``pallas_call`` with a mesh that it stands for."""
+    return mpmd_lib._mpmd_map_fallback_lowering(ctx, *nodes, **params)
 
 
 def lower_as_jax(function: Callable[..., Any], ctx: Any, *nodes: Any) -> Any:
@@ -609,9 +626,28 @@ def extended_axis_env(
     return env
 
 
-def has_arrival_predicates() -> bool:
-    """Whether arrivals on barriers have a predicate in this version."""
-    return JAX_VERSION >= (0, 11)
+def define_effectful_primitive(name: str, abstract_eval: Callable[..., Any]) -> Any:
+    """A primitive of kernels: ``abstract_eval`` returns types of results, and effects."""
+    primitive = jax_core.Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_effectful_abstract_eval(abstract_eval)
+    return primitive
+
+
+def effects_of(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Iterator[Any]:
+    """Effects of a primitive on operands of these types."""
+    _, effects = primitive.abstract_eval(*avals, **params)
+    yield from effects
+
+
+def shift_effect(effect: Any, count: int) -> Any:
+    """The effect, of a primitive that has ``count`` more operands before the others."""
+    if not isinstance(effect, JaxprInputEffect):
+        return effect
+    index = getattr(effect, "input", None)
+    if index is None:
+        index = effect.input_index
+    return effect.replace(index + count)
 
 
 def mosaic_gpu_modules() -> tuple[Any, Any]:

@@ -110,6 +110,77 @@ def test_commit_groups(check_jvp, rand, completion):
     check_jvp(f, lambda x: x**2, (rand(4, 8),), (rand(4, 8),))
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 11), reason="needs jax 0.11")
+@pytest.mark.parametrize("completion", COMPLETION)
+def test_copies_without_a_barrier(check_jvp, rand, completion):
+    def body(x, o, s):
+        for i in range(4):
+            plgpu.copy_gmem_to_smem(x.at[i], s.at[i])
+        for i in range(4):
+            # Of this many copies, each with its tangent, the oldest is complete.
+            plgpu.wait_gmem_to_smem(3 - i)
+            o[i] = jnp.sin(s[i])
+
+    f = kernel_of(
+        body,
+        ((4, 128), F32),
+        [plgpu.SMEM((4, 128), F32)],
+        interpret=pallas_rs.Params(async_completion=completion),
+    )
+    check_jvp(f, jnp.sin, (rand(4, 128),), (rand(4, 128),))
+
+
+def test_second_derivatives_of_copies_and_products(rand, close):
+    def body(a, b, o, a_s, b_s, o_s, done):
+        plgpu.copy_gmem_to_smem(a, a_s, done)
+        plgpu.copy_gmem_to_smem(b, b_s, done)
+        plgpu.barrier_wait(done)
+
+        def multiply(acc):
+            plgpu.wgmma(acc, a_s, b_s)
+            plgpu.wgmma_wait(0)
+            return acc[...]
+
+        o_s[...] = pl.run_scoped(multiply, plgpu.ACC((64, 64), F32))
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(o_s, o)
+        plgpu.wait_smem_to_gmem(0)
+
+    scratch = [tiled((64, 64)), tiled((64, 64)), plgpu.SMEM((64, 64), F32)]
+    f = kernel_of(body, ((64, 64), F32), [*scratch, plgpu.Barrier(num_arrivals=2)])
+    a, b, s, t = (rand(64, 64).astype(F16) for _ in range(4))
+
+    def twice(f):
+        def once(a, b):
+            return jax.jvp(f, (a, b), (s, t))
+
+        return lambda a, b: jax.jvp(once, (a, b), (t, s))
+
+    close(jax.jit(twice(f))(a, b), twice(dot)(a, b), tolerance=1e-2)
+
+
+def test_a_mesh_that_closes_over_refs(check_jvp, rand):
+    if hasattr(pl, "core_map") is False:
+        pytest.skip("this JAX has no core_map")
+
+    def f(x):
+        def body(refs):
+            x, o = refs
+
+            @pl.core_map(plgpu.Mesh(grid=(4,), grid_names=("i",)), interpret=pallas_rs.Params())
+            def _():
+                i = lax.axis_index("i")
+                o[i] = jnp.sin(x[i]) * 2 + o[i]
+                x[i] = x[i] * 3
+
+        return pl.run_state(body)((x, x**2))
+
+    def twin(x):
+        return x * 3, jnp.sin(x) * 2 + x**2
+
+    check_jvp(f, twin, (rand(4, 8),), (rand(4, 8),))
+
+
 def test_a_store_that_adds(check_jvp, rand):
     def body(x, o, s):
         @pl.when(lax.axis_index("i") == 0)
@@ -345,6 +416,29 @@ def test_prints_come_from_the_primal_call_alone(rand, capfd):
     jax.block_until_ready(jax.vmap(lambda t: jax.jvp(f, (x,), (t,)))(jnp.stack([x, x])))
     jax.effects_barrier()
     assert capfd.readouterr().out.count("block") == 4
+
+
+def test_findings_come_from_the_primal_call_alone(rand):
+    def body(x, o):
+        o[0] = x[lax.axis_index("i")]
+
+    f = kernel_of(
+        body,
+        ((1,), F32),
+        grid=(2,),
+        grid_names=("i",),
+        interpret=pallas_rs.Params(detect_races=True, on_race="warn"),
+    )
+    x = rand(2)
+    jax.block_until_ready(jax.jit(f)(x))
+    alone = [f.code for f in pallas_rs.last_report().findings]
+    before = pallas_rs.last_report().run_id
+    jax.block_until_ready(jax.jit(lambda x: jax.jvp(f, (x,), (x,)))(x))
+    pallas_rs.last_report()
+    runs = [r for r in pallas_rs.reports() if r.run_id > before]
+    assert len(runs) == 2
+    assert alone
+    assert [f.code for r in runs for f in r.findings] == alone
 
 
 def product(x, y):

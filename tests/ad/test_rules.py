@@ -64,10 +64,10 @@ def test_tensor_memory(check_jvp, rand, jax_interpreter):
 @needs_new_jax
 @pytest.mark.parametrize("by_commit", [False, True])
 def test_tcgen05(rand, close, jax_interpreter, by_commit):
-    def body(a, b, o, a_s, b_s, acc, loaded, done):
-        plgpu.copy_gmem_to_smem(a, a_s, loaded)
-        plgpu.copy_gmem_to_smem(b, b_s, loaded)
-        plgpu.barrier_wait(loaded)
+    def body(a, b, o, a_s, b_s, acc, done):
+        a_s[...] = a[...]
+        b_s[...] = b[...]
+        plgpu.commit_smem()
         plgpu.tcgen05_mma(acc, a_s, b_s, accumulate=False)
         plgpu.tcgen05_mma(acc, a_s, b_s, None if by_commit else done)
         if by_commit:
@@ -82,7 +82,6 @@ def test_tcgen05(rand, close, jax_interpreter, by_commit):
             tiled((128, 64)),
             tiled((64, 128)),
             plgpu.TMEM((128, 128), F32),
-            plgpu.Barrier(num_arrivals=2),
             plgpu.Barrier(orders_tensor_core=True),
         ],
         interpret=jax_interpreter,
@@ -164,23 +163,33 @@ def test_semaphores_are_signalled_and_waited_for_once(rand):
     assert counts["semaphore_signal"] == counts["semaphore_wait"] == 1
 
 
-def test_arrivals_count_twice_and_waits_once(rand):
-    def body(x, o, s, done, handed):
+def test_a_copy_and_its_tangent_are_one_operation_with_one_arrival(rand):
+    def body(x, n, o, s, n_s, done, handed):
         plgpu.copy_gmem_to_smem(x, s, done)
+        plgpu.copy_gmem_to_smem(n, n_s, done)
         plgpu.barrier_wait(done)
         plgpu.barrier_arrive(handed)
         plgpu.barrier_wait(handed)
         plgpu.copy_smem_to_gmem(s, o)
         plgpu.wait_smem_to_gmem(0)
 
-    f = kernel_of(
+    kernel = kernel_of(
         body,
         ((8,), F32),
-        [plgpu.SMEM((8,), F32), plgpu.Barrier(), plgpu.Barrier()],
+        [
+            plgpu.SMEM((8,), F32),
+            plgpu.SMEM((8,), I32),
+            plgpu.Barrier(num_arrivals=2),
+            plgpu.Barrier(),
+        ],
     )
-    counts = primitives_of_tangent_kernel(f, rand(8))
-    assert counts["copy_gmem_to_smem"] == counts["copy_smem_to_gmem"] == 2
-    assert counts["barrier_arrive"] == 2
+    n = jnp.arange(8)
+    counts = primitives_of_tangent_kernel(lambda x: kernel(x, n), rand(8))
+    # The load and the store with a tangent; integers have none.
+    assert counts["together"] == 2
+    assert counts["copy_gmem_to_smem"] == 1
+    assert counts["copy_smem_to_gmem"] == 0
+    assert counts["barrier_arrive"] == 1
     assert counts["barrier_wait"] == 2
     assert counts["wait_smem_to_gmem"] == 1
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
-
 from pallas_rs import _jax_internals as jax_internals
-from pallas_rs._ad import _body, _calls
+from pallas_rs._ad import _body, _calls, _together
 from pallas_rs._ad._memory_rules import zeros_of
 from pallas_rs._errors import UnsupportedError
 
@@ -25,6 +23,7 @@ def tables() -> Iterator[tuple[Any, dict[str, Callable[[Any], Rule]]]]:
         ("semaphore_signal_p", "semaphore_wait_p", "semaphore_read_p"), once
     )
     yield jax_internals, semaphores
+    yield _together, {"together_p": together}
     yield (
         jax_internals.mosaic_gpu_modules()[1],
         {
@@ -33,10 +32,10 @@ def tables() -> Iterator[tuple[Any, dict[str, Callable[[Any], Rule]]]]:
             "semaphore_signal_multicast_p": once,
             "barrier_wait_p": once,
             "barrier_test_p": once,
-            "barrier_arrive_p": twice,
-            "barrier_arrive_and_wait_p": arrive_and_wait,
+            "barrier_arrive_p": once,
+            "barrier_arrive_and_wait_p": once,
             "query_cluster_cancel_p": once,
-            "try_cluster_cancel_p": try_cluster_cancel,
+            "try_cluster_cancel_p": once,
             "async_prefetch_p": once,
             "copy_gmem_to_smem_p": copy_gmem_to_smem,
             "copy_smem_to_gmem_p": copy_smem_to_gmem,
@@ -47,7 +46,7 @@ def tables() -> Iterator[tuple[Any, dict[str, Callable[[Any], Rule]]]]:
             "wgmma_accumulator_deref_p": accumulator_load,
             "wgmma_accumulator_store_p": accumulator_store,
             "tcgen05_mma_p": tcgen05_mma,
-            "tcgen05_commit_arrive_p": twice,
+            "tcgen05_commit_arrive_p": once,
         },
     )
 
@@ -62,62 +61,14 @@ def once(primitive: Any) -> Rule:
     return rule
 
 
-def twice(primitive: Any) -> Rule:
-    """An arrival: one for the primal, one for the tangent."""
-
-    def rule(primals: Sequence[Any], _: Sequence[Any], **params: Any) -> Pair:
-        primitive.bind(*primals, **params)
-        primitive.bind(*primals, **params)
-        return [], []
-
-    return rule
-
-
-def arrive_and_wait(primitive: Any) -> Rule:
-    """Operands: the barrier, leaves of its transforms."""
-
-    def rule(primals: Sequence[Any], _: Sequence[Any], **params: Any) -> Pair:
-        _arrive(primals[0], primals[1:], params["transforms_treedef"])
-        primitive.bind(*primals, **params)
-        return [], []
-
-    return rule
-
-
-def try_cluster_cancel(primitive: Any) -> Rule:
-    """Operands: the result, the barrier, leaves of their transforms."""
-
-    def rule(primals: Sequence[Any], _: Sequence[Any], **params: Any) -> Pair:
-        primitive.bind(*primals, **params)
-        of_barrier = params["barrier_transforms_tree"]
-        count = 0 if of_barrier is None else of_barrier.num_leaves
-        leaves = primals[len(primals) - count :] if count else []
-        if of_barrier is None:
-            of_barrier = jax.tree.structure(())
-        _arrive(primals[1], leaves, of_barrier)
-        return [], []
-
-    return rule
-
-
-def _arrive(barrier: Any, leaves: Sequence[Any], transforms: Any) -> None:
-    _, gpu_primitives = jax_internals.mosaic_gpu_modules()
-    params = {"transforms_treedef": transforms}
-    if jax_internals.has_arrival_predicates():
-        params["has_user_predicate"] = False
-    gpu_primitives.barrier_arrive_p.bind(barrier, *leaves, **params)
-
-
 def copy_gmem_to_smem(primitive: Any) -> Rule:
     """Operands: source, destination, and what both copies have in common."""
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
-        primitive.bind(*primals, **params)
+        parts = [primals]
         if not _calls.is_zero(tangents[0]):
-            primitive.bind(*tangents[:2], *primals[2:], **params)
-        else:
-            # Integers: the same bytes again, for the arrival.
-            primitive.bind(*primals, **params)
+            parts.insert(0, [*tangents[:2], *primals[2:]])
+        _together.bind(primitive, parts, params)
         return [], []
 
     return rule
@@ -127,11 +78,11 @@ def copy_smem_to_gmem(primitive: Any) -> Rule:
     """Operands: source, destination, and what both copies have in common."""
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
+        parts = [primals]
         if not _calls.is_zero(tangents[1]):
             _only_adds(primitive, params.get("reduction_op"))
-            # First, so that the primal's commit closes the group of both.
-            primitive.bind(*tangents[:2], *primals[2:], **{**params, "commit_group": False})
-        primitive.bind(*primals, **params)
+            parts.insert(0, [*tangents[:2], *primals[2:]])
+        _together.bind(primitive, parts, params)
         return [], []
 
     return rule
@@ -141,17 +92,33 @@ def async_store_smem(primitive: Any) -> Rule:
     """Operands: the values, the ref, the barrier, and what both stores share."""
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
-        primitive.bind(*primals, **params)
+        parts = [primals]
         if _body.carries_tangent(jax_internals.typeof(primals[0])):
             _only_adds(primitive, params.get("atomic"))
             tangent = jax_internals.instantiate_zeros(tangents[0])
-            primitive.bind(tangent, tangents[1], *primals[2:], **params)
-        elif params.get("atomic") is None:
-            primitive.bind(*primals, **params)
-        else:
-            raise UnsupportedError(
-                "a kernel with an atomic `async_store_smem` of integers cannot be differentiated"
-            )
+            parts.insert(0, [tangent, tangents[1], *primals[2:]])
+        _together.bind(primitive, parts, params)
+        return [], []
+
+    return rule
+
+
+def together(primitive: Any) -> Rule:
+    """Operations done as one: each of them has its own tangents, which join them."""
+
+    def rule(
+        primals: Sequence[Any], tangents: Sequence[Any], *, primitive: Any, sizes: Any, params: Any
+    ) -> Pair:
+        parts: list[Sequence[Any]] = []
+        # The rule of the operation itself says what its parts are.
+        with _together.collected(parts):
+            for part, part_t in zip(
+                _together.parts_of(primals, sizes),
+                _together.parts_of(tangents, sizes),
+                strict=True,
+            ):
+                jax_internals.primitive_jvps[primitive](part, part_t, **dict(params))
+        _together.bind(primitive, parts, dict(params))
         return [], []
 
     return rule
@@ -184,13 +151,13 @@ def wgmma(primitive: Any) -> Rule:
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
         _, a, b, *leaves = primals
         acc_t, a_t, b_t = tangents[:3]
-        primitive.bind(*primals, **params)
-        if _calls.is_zero(acc_t):
-            return [], []
-        if not _calls.is_zero(a_t):
-            primitive.bind(acc_t, a_t, b, *leaves, **params)
-        if not _calls.is_zero(b_t):
-            primitive.bind(acc_t, a, b_t, *leaves, **params)
+        parts = [primals]
+        if not _calls.is_zero(acc_t):
+            if not _calls.is_zero(a_t):
+                parts.insert(0, [acc_t, a_t, b, *leaves])
+            if not _calls.is_zero(b_t):
+                parts.insert(0, [acc_t, a, b_t, *leaves])
+        _together.bind(primitive, parts, params)
         return [], []
 
     return rule
@@ -224,8 +191,8 @@ def accumulator_store(primitive: Any) -> Rule:
 def tcgen05_mma(primitive: Any) -> Rule:
     """`acc = (acc if accumulate else 0) + a @ b`, and perhaps an arrival when done.
 
-    The tangent's two products come first, without an arrival; the primal's arrival and a
-    second one follow when all three are done.
+    The tangent's two products come first, without an arrival: the primal's comes when all that
+    were issued before are done.
     """
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
@@ -236,7 +203,7 @@ def tcgen05_mma(primitive: Any) -> Rule:
             )
         _, a, b, accumulate, *rest = primals
         acc_t, a_t, b_t = tangents[:3]
-        rest, barrier, barrier_leaves = _without_barrier(rest, params)
+        rest = _without_barrier(rest, params)
         silent = {**params, "arrive": False, "barrier_transforms_tree": None}
         if not _calls.is_zero(acc_t):
             products = [
@@ -248,35 +215,22 @@ def tcgen05_mma(primitive: Any) -> Rule:
                 primitive.bind(acc_t, x, y, accumulate, *rest, **silent)
                 accumulate = True
         primitive.bind(*primals, **params)
-        if barrier is not None:
-            _commit_arrive(barrier, barrier_leaves, params)
         return [], []
 
     return rule
 
 
-def _without_barrier(
-    rest: Sequence[Any], params: dict[str, Any]
-) -> tuple[list[Any], Any, list[Any]]:
-    """Operands after the first four: less the barrier; the barrier; its leaves."""
+def _without_barrier(rest: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Operands after the first four, less the barrier and its leaves."""
 
     def leaves_of(name: str) -> int:
         tree = params[f"{name}_transforms_tree"]
         return 0 if tree is None else tree.num_leaves
 
     if not params["arrive"]:
-        return list(rest), None, []
-    barrier, *rest = rest
+        return list(rest)
+    _, *rest = rest
     refs = 2 * params["scaled"] + params["sparse"]
     before = refs + sum(map(leaves_of, ("acc", "a", "b")))
     after = before + leaves_of("barrier")
-    return [*rest[:before], *rest[after:]], barrier, list(rest[before:after])
-
-
-def _commit_arrive(barrier: Any, leaves: Sequence[Any], mma_params: dict[str, Any]) -> None:
-    _, gpu_primitives = jax_internals.mosaic_gpu_modules()
-    params = {
-        "barrier_transforms_tree": mma_params["barrier_transforms_tree"],
-        "collective_axis": mma_params["collective_axis"],
-    }
-    gpu_primitives.tcgen05_commit_arrive_p.bind(barrier, *leaves, **params)
+    return [*rest[:before], *rest[after:]]

@@ -114,7 +114,7 @@ def _differentiate(
 ) -> Tangents:
     jaxpr = without_observers(jaxpr)
     constants = len(jaxpr.constvars)
-    avals = [doubled_arrivals(var.aval) for var in (*jaxpr.constvars, *jaxpr.invars)]
+    avals = [var.aval for var in (*jaxpr.constvars, *jaxpr.invars)]
     count = len(avals)
     if tangent_avals is None:
         tangent_avals = [aval.to_tangent_aval() for aval in _calls.pick(avals, carried)]
@@ -175,19 +175,6 @@ def _constants_as_refs(jaxpr: Any, refs: Sequence[Any], debug_info: Any) -> Any:
     traced, rest = jax_internals.trace_flat(body, [*inputs, *refs], debug_info)
     assert not rest, rest
     return traced
-
-
-def doubled_arrivals(aval: Any) -> Any:
-    """The type of a barrier that completes after twice as many arrivals.
-
-    The tangent of a copy is a second copy that arrives on the same barrier, so each
-    arrival counts twice; see `_rules`.
-    """
-    dtype: Any = getattr(aval, "dtype", None)
-    if not hasattr(dtype, "num_arrivals"):
-        return aval
-    dtype = dataclasses.replace(dtype, num_arrivals=2 * dtype.num_arrivals)
-    return aval.update(inner_aval=aval.inner_aval.update(dtype=dtype))
 
 
 def without_observers(jaxpr: Any) -> Any:

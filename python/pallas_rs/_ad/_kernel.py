@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from pallas_rs import _jax_internals as jax_internals
-from pallas_rs._ad import _body, _calls
+from pallas_rs._ad import _body, _calls, _scope_rules
 from pallas_rs._errors import UnsupportedError
 
 Pair = tuple[Sequence[Any], Sequence[Any]]
@@ -30,6 +30,8 @@ def install() -> None:
     rules = jax_internals.primitive_jvps
     _calls.wrap_rule(rules, jax_internals.mpmd_map_p, _wrap_mpmd_map)
     _calls.wrap_rule(rules, jax_internals.custom_vmap_p, _wrap_custom_vmap)
+    if jax_internals.core_map_p is not None:
+        _calls.wrap_rule(rules, jax_internals.core_map_p, _wrap_core_map)
 
 
 # Inside the tangent call of a `custom_vmap` the primal outputs come from the tangent call
@@ -64,6 +66,17 @@ def _wrap_mpmd_map(jax_rule: Rule | None) -> Rule:
             return _mpmd_map(primals, tangents, **params)
         if jax_rule is None:
             raise NotImplementedError(f"Differentiation rule for '{primitive}' not implemented")
+        return jax_rule(primals, tangents, **params)
+
+    return rule
+
+
+def _wrap_core_map(jax_rule: Rule | None) -> Rule:
+    def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
+        if _body.in_kernel() or _calls.is_ours(params["interpret"]):
+            return _scope_rules.core_map(primals, tangents, **params)
+        if jax_rule is None:
+            raise NotImplementedError("Differentiation rule for 'core_map' not implemented")
         return jax_rule(primals, tangents, **params)
 
     return rule

@@ -291,7 +291,7 @@ def _tangent_grid_mapping(
         num_inputs=len(new_inputs),
         num_outputs=len(new_outputs),
         scratch_avals=(
-            *map(_body.doubled_arrivals, scratch),
+            *scratch,
             *_calls.pick(scratch, carried.scratch),
         ),
     )

@@ -2,15 +2,10 @@
 
 Conventions. A ref of floating-point data has a tangent ref beside it, unless nothing
 written to it can have a tangent. Whatever moves or computes data is done once for the
-primal and once for the tangent. Whatever synchronises is done once, with one exception:
+primal and once for the tangent. Whatever synchronises is done once.
 
-Arrivals. The tangent of a copy that arrives on a barrier is a second copy that arrives on
-the same barrier, so every barrier of a differentiated kernel expects twice the arrivals
-(`_body.doubled_arrivals`), and everything that arrives does so twice.
-
-Counted waits. `wgmma_wait(n)`, `wait_gmem_to_smem(n)` and `wait_smem_to_gmem(n)` have no
-rule and keep their `n` although there are more operations than before: they wait for no
-less. A tangent store goes into its primal's commit group.
+An asynchronous operation and its tangents are one operation (`_together`), which arrives once
+on its barrier, and once in a group that a wait counts.
 
 A primitive that touches refs and is in none of the tables has no derivative.
 """

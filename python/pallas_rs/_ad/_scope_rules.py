@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
+
 from pallas_rs import _jax_internals as jax_internals
 from pallas_rs._ad import _body, _calls
 
@@ -16,7 +18,6 @@ Rule = Callable[..., Pair]
 def tables() -> Iterator[tuple[Any, dict[str, Callable[[Any], Rule]]]]:
     """Modules of JAX, and per name of a primitive in them what makes its rule."""
     yield jax_internals, {"run_scoped_p": run_scoped, "run_state_p": run_state}
-    yield jax_internals, {"core_map_p": warp_map}
 
 
 def run_scoped(primitive: Any) -> Rule:
@@ -130,36 +131,47 @@ def run_state(primitive: Any) -> Rule:
     return rule
 
 
-def warp_map(primitive: Any) -> Rule:
-    """The body of a warp mesh, which closes over refs and has no results (JAX < 0.11)."""
+def core_map(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    jaxpr: Any,
+    mesh: Any,
+    **params: Any,
+) -> Pair:
+    """A mesh whose body closes over refs and has no results (JAX < 0.11).
 
-    def rule(
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        *,
-        jaxpr: Any,
-        mesh: Any,
-        **params: Any,
-    ) -> Pair:
-        carried = [not _calls.is_zero(tangent) for tangent in tangents]
-        body = _body.differentiate(
-            jaxpr,
-            carried,
-            env=jax_internals.extended_axis_env(mesh.shape),
-            constant_ref=None,
-        )
-        values = [*primals, *_calls.pick(tangents, carried), *body.constants]
-        inner = jax_internals.with_inputs(
-            body.jaxpr,
-            [],
-            constvars=[
-                *body.primals,
-                *_calls.pick(body.tangents, carried),
-                *body.constant_vars,
-            ],
-            consts=values,
-        )
-        primitive.bind(*values, jaxpr=inner, mesh=mesh, **params)
-        return [], []
-
-    return rule
+    Inside a kernel its threads are warps, and values and tangents are computed together.
+    Outside it is a kernel: the primal call is made, and then one on the refs as they were.
+    """
+    primitive: Any = jax_internals.core_map_p
+    inside = _body.in_kernel()
+    carried = [not _calls.is_zero(tangent) for tangent in tangents]
+    before = list(primals)
+    if not inside:
+        before = [
+            _calls.snapshot(ref) if written else ref
+            for ref, written in zip(primals, _calls.written_inputs(jaxpr), strict=True)
+        ]
+        primitive.bind(*primals, jaxpr=jaxpr, mesh=mesh, **params)
+        params["interpret"] = _calls.quiet(params["interpret"])
+    body = _body.differentiate(
+        jaxpr,
+        carried,
+        env=jax_internals.extended_axis_env(mesh.shape),
+        constant_ref=None if inside else jax_internals.AbstractRef,
+    )
+    constants = body.constants if inside else map(jax.new_ref, body.constants)
+    values = [*before, *_calls.pick(tangents, carried), *constants]
+    inner = jax_internals.with_inputs(
+        body.jaxpr,
+        [],
+        constvars=[
+            *body.primals,
+            *_calls.pick(body.tangents, carried),
+            *body.constant_vars,
+        ],
+        consts=values,
+    )
+    primitive.bind(*values, jaxpr=inner, mesh=mesh, **params)
+    return [], []

@@ -28,6 +28,7 @@ for _module in (
     "_sync",
     "_tma",
     "_tensor_core",
+    "_together",
     "_noops",
 ):
     importlib.import_module(f"{__name__}.{_module}")

@@ -211,6 +211,8 @@ class RuleContext:
     avals_out: list[Any]
     # Per result, whether anything reads it. A rule may return None for one that nothing reads.
     used: Sequence[bool]
+    # Whether the operation is a part of the next one; see `_together`.
+    more: bool = False
 
     @property
     def builder(self) -> Builder:

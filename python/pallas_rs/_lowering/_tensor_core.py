@@ -29,7 +29,7 @@ def _issue(
             operand = plain_view(ctx, operand, unflatten(tree, leaves[start:end]))
         operands.append(operand)
         start = end
-    ctx.builder.emit("wgmma", operands)
+    ctx.builder.emit("wgmma", operands, more=ctx.more)
 
 
 @rule("wgmma_ref")

@@ -45,6 +45,7 @@ def _copy_gmem_to_smem(
         barrier=bool(barrier),
         predicate=bool(predicate),
         collective=_collective(ctx, collective_axes, leader_tracked),
+        more=ctx.more,
     )
     return ()
 
@@ -80,7 +81,7 @@ def _copy_smem_to_gmem(
         "copy_smem_to_gmem",
         [source, target, *predicate],
         reduction=reduction_op,
-        commit=bool(commit_group),
+        commit=bool(commit_group) and not ctx.more,
         predicate=bool(predicate),
     )
     return ()

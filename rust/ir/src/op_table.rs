@@ -150,9 +150,10 @@ macro_rules! for_each_op {
         }
         "Copies" {
             /// Starts a TMA load; on completion one arrival on `barrier`. Without a barrier it is a
-            /// cp.async that `wait_gmem_to_smem` awaits.
+            /// cp.async that `wait_gmem_to_smem` awaits. With `more` it is a part of the next one of this
+            /// thread: they complete together, with one arrival.
             copy_gmem_to_smem = CopyGmemToSmem {
-                oob: OobMode, barrier: bool, predicate: bool, collective: Option<Collective>
+                oob: OobMode, barrier: bool, predicate: bool, collective: Option<Collective>, more: bool
             } (source: reference, target: reference, barrier: reference?, predicate: scalar?) Async;
             /// Starts a TMA store, or with `reduction` an atomic reduction. Elements outside the target
             /// are dropped.
@@ -169,8 +170,9 @@ macro_rules! for_each_op {
             commit_smem = CommitSmem {} () Sync;
         }
         "Tensor cores" {
-            /// Starts `acc += a @ b`, one group. `a` in SMEM or registers, `b` in SMEM.
-            wgmma = Wgmma {} (acc: reference, a: operand, b: reference) Async;
+            /// Starts `acc += a @ b`, one group, or with `more` a part of the next one's. `a` in SMEM or
+            /// registers, `b` in SMEM.
+            wgmma = Wgmma { more: bool } (acc: reference, a: operand, b: reference) Async;
             /// Blocks until at most `n` of this thread's wgmma groups are in flight.
             wgmma_wait = WgmmaWait { n: u32 } () Sync;
             /// Reads an accumulator, first waiting as `wgmma_wait(wait)` when given.

@@ -92,7 +92,7 @@ impl Op {
             | Op::WaitSmemToGmem { .. }
             | Op::WaitGmemToSmem { .. }
             | Op::CommitSmem {}
-            | Op::Wgmma {}
+            | Op::Wgmma { .. }
             | Op::WgmmaWait { .. }
             | Op::AccumulatorLoad { .. }
             | Op::XlaCall { .. }

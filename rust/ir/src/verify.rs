@@ -248,7 +248,7 @@ fn rules(c: &Check<'_>) -> Rule {
         | Op::CommitSmem {}
         | Op::WgmmaWait { .. }
         | Op::Print { .. } => c.results(&[]),
-        Op::Wgmma {} => sync::wgmma(c),
+        Op::Wgmma { .. } => sync::wgmma(c),
         Op::AccumulatorLoad { .. } => sync::accumulator_load(c),
 
         Op::XlaCall { blob, .. } => control::xla_call(c, *blob),

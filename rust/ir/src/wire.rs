@@ -1,7 +1,7 @@
-//! The bytes inside the custom call: magic, format version, postcard.
+//! The bytes inside the custom call: magic, format, version of pallas-rs, postcard.
 //!
 //! A program is complete in its bytes: an executable from the persistent cache, an export or an
-//! AOT compilation runs it in a process that never lowered anything.
+//! AOT compilation runs it in a process that never lowered anything, maybe of another pallas-rs.
 
 use crate::program::Program;
 use thiserror::Error;
@@ -9,8 +9,11 @@ use thiserror::Error;
 /// First bytes of every program.
 const MAGIC: &[u8; 4] = b"PLRS";
 
-/// Version of the format; it changes with every change of the op table or of [`Program`].
-pub const WIRE_VERSION: u32 = 1;
+/// Hash of the sources that say what the bytes mean: the same in all builds of a version, on every
+/// platform.
+pub const FORMAT: &str = env!("PALLAS_RS_FORMAT");
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Why bytes are not a program.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -20,12 +23,14 @@ pub enum WireError {
     Magic,
     /// Another version's.
     #[error(
-        "this program has wire format {found}, this pallas-rs reads format {WIRE_VERSION}: it was \
-         compiled by another version of pallas-rs; clear the compilation cache or export it again"
+        "the program was made by pallas-rs {version} (format {format}), and this is pallas-rs \
+         {VERSION} (format {FORMAT}): export it again, or install that version"
     )]
-    Version {
-        /// Format of the bytes.
-        found: u32,
+    Format {
+        /// Version that made the bytes.
+        version: String,
+        /// Their format.
+        format: String,
     },
     /// Damaged.
     #[error("the program is damaged: {0}")]
@@ -34,8 +39,9 @@ pub enum WireError {
 
 /// Bytes of a program.
 pub fn encode(program: &Program) -> Vec<u8> {
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend_from_slice(&WIRE_VERSION.to_le_bytes());
+    let bytes = MAGIC.to_vec();
+    let head = (FORMAT, VERSION);
+    let bytes = postcard::to_extend(&head, bytes).expect("strings have a form");
     postcard::to_extend(program, bytes).expect("a program has no type that postcard refuses")
 }
 
@@ -44,11 +50,12 @@ pub fn encode(program: &Program) -> Vec<u8> {
 /// # Errors
 /// [`WireError`] when they are something else.
 pub fn decode(bytes: &[u8]) -> Result<Program, WireError> {
+    let damaged = |e: postcard::Error| WireError::Damaged(e.to_string());
     let rest = bytes.strip_prefix(MAGIC).ok_or(WireError::Magic)?;
-    let (version, body) = rest.split_first_chunk::<4>().ok_or(WireError::Magic)?;
-    let found = u32::from_le_bytes(*version);
-    if found != WIRE_VERSION {
-        return Err(WireError::Version { found });
+    let ((format, version), body): ((&str, &str), _) =
+        postcard::take_from_bytes(rest).map_err(damaged)?;
+    if format != FORMAT {
+        return Err(WireError::Format { version: version.to_owned(), format: format.to_owned() });
     }
-    postcard::from_bytes(body).map_err(|e| WireError::Damaged(e.to_string()))
+    postcard::from_bytes(body).map_err(damaged)
 }

@@ -4,7 +4,7 @@ mod support;
 
 use pallas_rs_ir::builder::Builder;
 use pallas_rs_ir::program::MAX_DEPTH;
-use pallas_rs_ir::wire::{self, WIRE_VERSION, WireError};
+use pallas_rs_ir::wire::{self, FORMAT, WireError};
 use pallas_rs_ir::{Inst, Program, Region, assemble, parse, verify};
 use proptest::prelude::*;
 
@@ -103,9 +103,11 @@ fn depth_is_limited() {
 fn foreign_bytes_are_told_apart() {
     assert_eq!(wire::decode(b"ELF"), Err(WireError::Magic));
     let mut bytes = wire::encode(&nested(0));
-    bytes[4] ^= 0xff;
-    let found = WIRE_VERSION ^ 0xff;
-    assert_eq!(wire::decode(&bytes), Err(WireError::Version { found }));
+    let at = bytes.windows(FORMAT.len()).position(|w| w == FORMAT.as_bytes()).unwrap();
+    bytes[at] = if FORMAT.starts_with('0') { b'1' } else { b'0' };
+    let error = wire::decode(&bytes).unwrap_err();
+    assert!(matches!(error, WireError::Format { .. }), "{error}");
+    assert!(error.to_string().contains("export it again"), "{error}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ body {
     %5: i32 = constant(bits:0) @1
     for_loop %5, %1 { |%6: i32|
       %7: ref<gmem, f32[128]> = ref_slice(dims:[index(dynamic),slice(start:static(0),size:128,stride:1)]) %0, %6 @3
-      copy_gmem_to_smem(oob:zeros,barrier:true,predicate:false,collective:None) %7, %3, %4 @3
+      copy_gmem_to_smem(oob:zeros,barrier:true,predicate:false,collective:None,more:false) %7, %3, %4 @3
       barrier_wait %4 @3
       %8: f32[128] = load %3 @4
       %9: f32 = constant(bits:1073741824) @4

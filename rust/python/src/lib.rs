@@ -27,9 +27,7 @@ mod _core {
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
-    const WIRE_VERSION: u32 = super::program::WIRE_VERSION;
-    #[pymodule_export]
-    const BUILD_HASH: &str = env!("PALLAS_RS_BUILD_HASH");
+    const FORMAT: &str = pallas_rs_ir::wire::FORMAT;
 
     #[pymodule_init]
     #[allow(clippy::unnecessary_wraps, reason = "PyO3 asks for a result")]

@@ -1,6 +1,5 @@
 //! Programs cross from Python as a description and constants, and leave as wire bytes.
 
-pub(crate) use pallas_rs_ir::wire::WIRE_VERSION;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -447,7 +447,8 @@ fn window(start: i32, oob: OobMode) -> common::Ran {
     let o = b.output("o", DType::F32, &[8]);
     b.scope(vec![smem("s", DType::F32, &[8]), barrier("bar", &[], 1)], |b, refs| {
         let from = b.view(x, &[Dim::Window(i, 8)]);
-        let op = Op::CopyGmemToSmem { oob, barrier: true, predicate: false, collective: None };
+        let (collective, more) = (None, false);
+        let op = Op::CopyGmemToSmem { oob, barrier: true, predicate: false, collective, more };
         b.push_none(op, &[from, refs[0], refs[1]]);
         b.barrier_wait(refs[1]);
         let v = b.load(refs[0]);
@@ -505,6 +506,7 @@ fn a_false_predicate_neither_copies_nor_arrives() {
                 barrier: true,
                 predicate: true,
                 collective: None,
+                more: false,
             };
             b.push_none(op, &[x, refs[0], refs[1], predicate]);
         };

@@ -230,20 +230,33 @@ impl Builder {
         barrier: Value,
         collective: Option<Collective>,
     ) {
+        self.copy_to_smem(source, target, Some(barrier), collective, false);
+    }
+
+    /// Starts a TMA load, or without a barrier a cp.async, as a part of the next one.
+    pub fn load_part(&mut self, source: Value, target: Value, barrier: Option<Value>) {
+        self.copy_to_smem(source, target, barrier, None, true);
+    }
+
+    fn copy_to_smem(
+        &mut self,
+        source: Value,
+        target: Value,
+        barrier: Option<Value>,
+        collective: Option<Collective>,
+        more: bool,
+    ) {
+        let oob = if barrier.is_some() { OobMode::Zeros } else { OobMode::Undefined };
+        let has_barrier = barrier.is_some();
         let op =
-            Op::CopyGmemToSmem { oob: OobMode::Zeros, barrier: true, predicate: false, collective };
-        self.push_none(op, &[source, target, barrier]);
+            Op::CopyGmemToSmem { oob, barrier: has_barrier, predicate: false, collective, more };
+        let operands: Vec<Value> = [source, target].into_iter().chain(barrier).collect();
+        self.push_none(op, &operands);
     }
 
     /// Starts a cp.async.
     pub fn cp_async(&mut self, source: Value, target: Value) {
-        let op = Op::CopyGmemToSmem {
-            oob: OobMode::Undefined,
-            barrier: false,
-            predicate: false,
-            collective: None,
-        };
-        self.push_none(op, &[source, target]);
+        self.copy_to_smem(source, target, None, None, false);
     }
 
     /// Starts a TMA store as a group of its own.
@@ -269,7 +282,12 @@ impl Builder {
 
     /// Starts `acc += a @ b`.
     pub fn wgmma(&mut self, acc: Value, a: Value, b: Value) {
-        self.push_none(Op::Wgmma {}, &[acc, a, b]);
+        self.push_none(Op::Wgmma { more: false }, &[acc, a, b]);
+    }
+
+    /// Starts `acc += a @ b` as a part of the next product's group.
+    pub fn wgmma_part(&mut self, acc: Value, a: Value, b: Value) {
+        self.push_none(Op::Wgmma { more: true }, &[acc, a, b]);
     }
 
     /// Blocks until at most `n` wgmma groups are in flight.

@@ -14,7 +14,8 @@ use pallas_rs_ir::{Collective, OobMode, Partition, RmwKind, SliceDim, Start};
 use smallvec::SmallVec;
 
 impl<O: Observer> Ctx<'_, O> {
-    /// Starts a TMA load, or a cp.async copy where there is no barrier.
+    /// Starts a TMA load, or a cp.async copy where there is no barrier. With `more` it is a part of
+    /// the next one.
     pub(crate) fn copy_gmem_to_smem(
         &mut self,
         source: Operand,
@@ -23,6 +24,7 @@ impl<O: Observer> Ctx<'_, O> {
         predicate: Option<&Operand>,
         oob: OobMode,
         collective: Option<&Collective>,
+        more: bool,
     ) -> Result {
         self.drift()?;
         if !self.predicate(predicate) {
@@ -48,11 +50,26 @@ impl<O: Observer> Ctx<'_, O> {
         let at = self.at();
         let ticket = self.cluster.engines.ticket();
         let Share { peers, arrives, .. } = share;
-        let mut load =
-            Load { transfer, rest, dtype, barrier: key, arrives, peers, ordinal: 0, at, ticket };
+        let mut load = Load {
+            transfer,
+            rest,
+            dtype,
+            barrier: key,
+            arrives,
+            peers,
+            ordinal: 0,
+            at,
+            ticket,
+            parts: Vec::new(),
+        };
         if O::WATCHES {
             self.issue_load(&load)?;
         }
+        if more {
+            self.thread.queues.parts.push(load);
+            return Ok(Flow::Next);
+        }
+        load.parts = std::mem::take(&mut self.thread.queues.parts);
         let Some(key) = key else {
             self.thread.queues.copies.push(load);
             self.thread.queues.copies.commit();

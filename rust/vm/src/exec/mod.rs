@@ -97,7 +97,7 @@ impl<O: Observer> Ctx<'_, O> {
             Op::BarrierTest {} => self.barrier_test(ins[0], outs[0]),
             Op::NamedBarrierArrive {} => self.named_barrier_arrive(ins[0], ins[1]),
             Op::NamedBarrierSync {} => self.named_barrier_sync(ins[0], ins[1]),
-            Op::CopyGmemToSmem { oob, barrier, predicate, collective } => {
+            Op::CopyGmemToSmem { oob, barrier, predicate, collective, more } => {
                 let mut rest = ins[2..].iter();
                 let barrier = if *barrier { rest.next().copied() } else { None };
                 let predicate = if *predicate { rest.next() } else { None };
@@ -108,6 +108,7 @@ impl<O: Observer> Ctx<'_, O> {
                     predicate,
                     *oob,
                     collective.as_ref(),
+                    *more,
                 )
             }
             &Op::CopySmemToGmem { reduction, commit, predicate: _ } => {
@@ -117,7 +118,7 @@ impl<O: Observer> Ctx<'_, O> {
             &Op::WaitSmemToGmem { n, read_only } => self.wait_smem_to_gmem(n, read_only),
             &Op::WaitGmemToSmem { n } => self.wait_gmem_to_smem(n),
             Op::CommitSmem {} => self.commit_smem(),
-            Op::Wgmma {} => self.wgmma(ins[0], ins[1], ins[2]),
+            &Op::Wgmma { more } => self.wgmma(ins[0], ins[1], ins[2], more),
             &Op::WgmmaWait { n } => self.wgmma_wait(n),
             &Op::AccumulatorLoad { wait } => self.accumulator_load(ins[0], wait, outs[0]),
             Op::XlaCall { name, blob } => self.xla_call(name, *blob, ins, outs),

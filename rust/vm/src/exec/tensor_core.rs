@@ -11,8 +11,8 @@ use pallas_rs_ir::options::AsyncCompletion;
 use smallvec::SmallVec;
 
 impl<O: Observer> Ctx<'_, O> {
-    /// Starts `acc += a @ b`, a group of its own.
-    pub(crate) fn wgmma(&mut self, acc: Operand, a: Operand, b: Operand) -> Result {
+    /// Starts `acc += a @ b`, a group of its own, or with `more` a part of the next one's.
+    pub(crate) fn wgmma(&mut self, acc: Operand, a: Operand, b: Operand, more: bool) -> Result {
         self.drift()?;
         let (acc_dtype, b_dtype) = (acc.dtype(), b.dtype());
         let a_dtype = match a {
@@ -46,6 +46,9 @@ impl<O: Observer> Ctx<'_, O> {
             self.perform_product(product);
         } else {
             self.thread.queues.products.push(product);
+            if more {
+                return Ok(Flow::Next);
+            }
             self.thread.queues.products.commit();
             // JAX documents that issuing a product synchronises with the earlier ones, and kernels
             // it ships rely on it: only the newest stays in flight. The hardware promises less, so

@@ -20,7 +20,9 @@ pub(crate) struct ThreadQueues {
     pub(crate) stores: GroupQueue<Store>,
     /// cp.async copies, each a group.
     pub(crate) copies: GroupQueue<Load>,
-    /// wgmma, each a group.
+    /// Parts of the next TMA load or cp.async copy.
+    pub(crate) parts: Vec<Load>,
+    /// wgmma, each a group but for those that are parts of the next.
     pub(crate) products: GroupQueue<Product>,
 }
 

@@ -28,13 +28,17 @@ pub(crate) struct Load {
     pub(crate) ordinal: u64,
     pub(crate) at: At,
     pub(crate) ticket: u64,
+    /// Copies that complete with it and do not arrive themselves.
+    pub(crate) parts: Vec<Load>,
 }
 
 impl Load {
     /// Whether it writes to an allocation.
     pub(crate) fn writes(&self, base: Base) -> bool {
         let transfer = self.transfer.as_ref().is_some_and(|t| t.to.base == base);
-        transfer || self.rest.as_ref().is_some_and(|r| r.0.base == base)
+        transfer
+            || self.rest.as_ref().is_some_and(|r| r.0.base == base)
+            || self.parts.iter().any(|part| part.writes(base))
     }
 }
 
@@ -53,6 +57,9 @@ pub(crate) struct Store {
 impl<O: Observer> Ctx<'_, O> {
     /// Moves the bytes of a load.
     pub(crate) fn perform_load(&mut self, load: Load, engine: Engine) {
+        for part in load.parts {
+            self.perform_load(part, engine);
+        }
         let elem = load.dtype.size();
         if let Some(rest) = &load.rest {
             self.fill_view(&rest.0, load.dtype, rest.1);

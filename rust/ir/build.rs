@@ -1,4 +1,5 @@
-//! Hashes the Rust sources, so that two builds that differ never share a custom call's name.
+//! Hashes the sources that say what the bytes of a program mean, so that bytes of another meaning are
+//! told from those of this one.
 #![allow(
     clippy::disallowed_methods,
     reason = "cargo tells build scripts of their package through the environment"
@@ -9,9 +10,11 @@ use std::{env, fs};
 
 fn main() {
     let crates = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
-    println!("cargo:rerun-if-changed={}", crates.display());
     let mut files = Vec::new();
-    collect(&crates, &mut files);
+    for sources in [crates.join("ir/src"), crates.join("core/src")] {
+        println!("cargo:rerun-if-changed={}", sources.display());
+        collect(&sources, &mut files);
+    }
     files.sort();
     let mut hash = Fnv::new();
     for file in &files {
@@ -19,7 +22,7 @@ fn main() {
         hash.write(name.to_string_lossy().as_bytes());
         hash.write(&fs::read(file).unwrap_or_default());
     }
-    println!("cargo:rustc-env=PALLAS_RS_BUILD_HASH={:016x}", hash.0);
+    println!("cargo:rustc-env=PALLAS_RS_FORMAT={:016x}", hash.0);
 }
 
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
@@ -27,7 +30,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path.extension().is_some_and(|e| e == "rs" || e == "toml") {
+        } else if path.extension().is_some_and(|e| e == "rs") {
             files.push(path);
         }
     }
