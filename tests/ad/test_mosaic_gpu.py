@@ -159,10 +159,8 @@ def test_second_derivatives_of_copies_and_products(rand, close):
     close(jax.jit(twice(f))(a, b), twice(dot)(a, b), tolerance=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore:.*core_map is deprecated")
 def test_a_mesh_that_closes_over_refs(check_jvp, rand):
-    if hasattr(pl, "core_map") is False:
-        pytest.skip("this JAX has no core_map")
-
     def f(x):
         def body(refs):
             x, o = refs
@@ -439,6 +437,24 @@ def test_findings_come_from_the_primal_call_alone(rand):
     assert len(runs) == 2
     assert alone
     assert [f.code for r in runs for f in r.findings] == alone
+
+
+def test_an_operand_that_is_a_ref(check_jvp, rand):
+    def body(x, state, o):
+        rows = pl.ds(lax.axis_index("i") * 8, 8)
+        o[rows] = x[rows] * state[rows]
+        state[rows] = state[rows] + jnp.sin(x[rows])
+
+    kernel = kernel_of(body, ((16,), F32), grid=(2,), grid_names=("i",))
+
+    def f(x):
+        state = jax.new_ref(2 * x)
+        return kernel(x, state), jax.freeze(state)
+
+    def twin(x):
+        return x * 2 * x, 2 * x + jnp.sin(x)
+
+    check_jvp(f, twin, (rand(16),), (rand(16),))
 
 
 def product(x, y):

@@ -230,6 +230,29 @@ def _(f):
         close(jax.jit(f)(x.astype(jnp.float64)), twin(x.astype(jnp.float64)))
 
 
+@cell("`jvp` in 64-bit mode")
+def _(f):
+    with jax.enable_x64(True):
+        args = x.astype(jnp.float64), t.astype(jnp.float64)
+        close(jax.jit(functools.partial(jvp, f))(*args), jvp(twin, *args))
+
+
+@cell("`jvp` with `jax.disable_jit`")
+def _(f):
+    with jax.disable_jit():
+        close(jvp(f, x, t), jvp(twin, x, t))
+
+
+@cell("AOT of the `jvp`")
+def _(f):
+    close(jax.jit(functools.partial(jvp, f)).lower(x, t).compile()(t, x), jvp(twin, t, x))
+
+
+@cell("donation to the `jvp`")
+def _(f):
+    close(jax.jit(functools.partial(jvp, f), donate_argnums=(0, 1))(x + 0, t + 0), jvp(twin, x, t))
+
+
 @cell("`jax.ensure_compile_time_eval`")
 def _(f):
     with jax.ensure_compile_time_eval():
@@ -298,6 +321,20 @@ CELLS["`jvp` of `scan`"] = same(
 )
 CELLS["`jvp` of `lax.map`"] = same(
     lambda f: jax.jit(lambda x, t: jvp(lambda x: lax.map(f, x), x, t)), xs, ts
+)
+CELLS["`jvp` of `cond`"] = same(
+    lambda f: jax.jit(lambda x, t, p: jvp(lambda x: lax.cond(p, f, lambda x: x, x), x, t)),
+    x,
+    t,
+    True,
+)
+CELLS["`jvp` of `while_loop`"] = same(
+    lambda f: jax.jit(
+        lambda x, t, n: jvp(lambda x: lax.fori_loop(0, n, lambda _, c: f(c), x), x, t)
+    ),
+    x,
+    t,
+    3,
 )
 CELLS["`linearize` of `jax.checkpoint`"] = same(
     lambda f: lambda x, t: jax.linearize(jax.checkpoint(f), x)[1](t), x, t

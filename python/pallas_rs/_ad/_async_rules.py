@@ -105,9 +105,10 @@ def async_store_smem(primitive: Any) -> Rule:
 
 def together(primitive: Any) -> Rule:
     """Operations done as one: each of them has its own tangents, which join them."""
+    del primitive
 
     def rule(
-        primals: Sequence[Any], tangents: Sequence[Any], *, primitive: Any, sizes: Any, params: Any
+        primals: Sequence[Any], tangents: Sequence[Any], *, operation: Any, sizes: Any, params: Any
     ) -> Pair:
         parts: list[Sequence[Any]] = []
         # The rule of the operation itself says what its parts are.
@@ -117,8 +118,8 @@ def together(primitive: Any) -> Rule:
                 _together.parts_of(tangents, sizes),
                 strict=True,
             ):
-                jax_internals.primitive_jvps[primitive](part, part_t, **dict(params))
-        _together.bind(primitive, parts, dict(params))
+                jax_internals.primitive_jvps[operation](part, part_t, **dict(params))
+        _together.bind(operation, parts, dict(params))
         return [], []
 
     return rule

@@ -27,7 +27,7 @@ def bind(primitive: Any, parts: Sequence[Sequence[Any]], params: dict[str, Any])
         return
     together_p.bind(
         *(operand for part in parts for operand in part),
-        primitive=primitive,
+        operation=primitive,
         sizes=tuple(map(len, parts)),
         params=tuple(sorted(params.items())),
     )
@@ -52,11 +52,11 @@ def parts_of(operands: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any
     return [operands[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
 
-def _effects(*avals: Any, primitive: Any, sizes: Sequence[int], params: Params) -> Any:
+def _effects(*avals: Any, operation: Any, sizes: Sequence[int], params: Params) -> Any:
     effects = set()
     start = 0
     for part in parts_of(avals, sizes):
-        for effect in jax_internals.effects_of(primitive, part, dict(params)):
+        for effect in jax_internals.effects_of(operation, part, dict(params)):
             effects.add(jax_internals.shift_effect(effect, start))
         start += len(part)
     return [], effects

@@ -19,11 +19,11 @@ _PARTS = frozenset({"copy_gmem_to_smem", "copy_smem_to_gmem", "wgmma_ref"})
 def _together(
     ctx: RuleContext,
     *operands: Any,
-    primitive: Any,
+    operation: Any,
     sizes: Sequence[int],
     params: Sequence[tuple[str, Any]],
 ) -> Sequence[Value]:
-    name = key(primitive)
+    name = key(operation)
     if name not in _PARTS:
         raise ctx.unsupported(
             UNSUPPORTED.get(name, f"`{name}` cannot carry a tangent along with its value")
