@@ -464,6 +464,7 @@ semaphore_signal_p = pallas_primitives.semaphore_signal_p
 semaphore_wait_p = pallas_primitives.semaphore_wait_p
 semaphore_read_p = pallas_primitives.semaphore_read_p
 run_state_p = state_discharge.run_state_p
+run_state = state_discharge.run_state
 masked_load_p = pallas_primitives.load_p
 masked_swap_p = pallas_primitives.swap_p
 get_p = state_primitives.get_p

@@ -109,6 +109,26 @@ def snapshot(operand: Any) -> Any:
     return jax.new_ref(operand[...])
 
 
+def on_copies(operands: Sequence[Any], written: Sequence[bool], call: Callable[..., Any]) -> None:
+    """Calls with copies in the place of the refs that are written, which end with the call.
+
+    Unlike those of `snapshot` they may stand inside `run_state`; the call has no results.
+    """
+
+    def body(copies: Sequence[Any]) -> None:
+        call(
+            *(
+                operand if copy is None else copy
+                for copy, operand in zip(spread(copies, written), operands, strict=True)
+            )
+        )
+
+    if not any(written):
+        call(*operands)
+        return
+    jax_internals.run_state(body)([ref[...] for ref in pick(operands, written)])
+
+
 def kernels_in(jaxpr: Any) -> list[Any]:
     """The kernels of ours that a jaxpr launches by way of `mpmd_map`, at any depth."""
     found = []

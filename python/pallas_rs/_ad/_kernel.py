@@ -10,6 +10,7 @@ the kernel that the user's one builds.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -107,16 +108,21 @@ def _mpmd_map(
         **params,
     }
     writes = _calls.written_inputs(jaxpr)
+    joint = _is_joint()
+    written = [
+        wanted and not joint and jax_internals.is_ref_aval(jax_internals.typeof(operand))
+        for operand, wanted in zip(primals, writes, strict=False)
+    ]
+    # The tangent call sees refs as they were before the primal call writes them.
     before = [
-        _calls.snapshot(operand)
-        if written and jax_internals.is_ref_aval(jax_internals.typeof(operand))
-        else operand
-        for operand, written in zip(primals, writes, strict=False)
+        _calls.snapshot(operand) if wanted and out_avals else operand
+        for operand, wanted in zip(primals, written, strict=True)
     ]
     zeros = [jax_internals.Zero(aval.to_tangent_aval()) for aval in out_avals]
     outs = None
-    if not _is_joint():
-        outs = jax_internals.mpmd_map_p.bind(
+
+    def primal_call() -> Sequence[Any]:
+        results: Sequence[Any] = jax_internals.mpmd_map_p.bind(
             *primals,
             jaxprs=jaxprs,
             input_output_aliases=input_output_aliases,
@@ -125,6 +131,10 @@ def _mpmd_map(
             name=name,
             **everything,
         )
+        return results
+
+    if not joint and (out_avals or all(map(_calls.is_zero, tangents))):
+        outs = primal_call()
         if all(map(_calls.is_zero, tangents)):
             return outs, zeros
 
@@ -148,10 +158,8 @@ def _mpmd_map(
         env=jax_internals.mpmd_map_tracing_context(mesh, (*meshes, *external_meshes)),
         constant_ref=lambda aval: jax_internals.AbstractRef(aval, mesh.default_memory_space),
     )
-    tangent_outs = jax_internals.mpmd_map_p.bind(
-        *before,
-        *body.constants,
-        *map(jax_internals.instantiate_zeros, _calls.pick(tangents, inputs_carried)),
+    tangent_call = functools.partial(
+        jax_internals.mpmd_map_p.bind,
         jaxprs=(_tangent_kernel(jaxpr, body, len(primals), len(out_avals)),),
         input_output_aliases=_tangent_aliases(
             input_output_aliases, inputs_carried, outputs_carried, len(body.constants)
@@ -164,6 +172,15 @@ def _mpmd_map(
         name=f"{name}_jvp",
         **{**everything, "cost_estimate": None},
     )
+    others = [
+        *body.constants,
+        *map(jax_internals.instantiate_zeros, _calls.pick(tangents, inputs_carried)),
+    ]
+    if not out_avals and not joint:
+        _calls.on_copies(primals, written, lambda *refs: tangent_call(*refs, *others))
+        primal_call()
+        return [], []
+    tangent_outs = tangent_call(*before, *others)
     found = _calls.spread(tangent_outs[len(out_avals) :], outputs_carried)
     return outs or tangent_outs[: len(out_avals)], [
         zero if tangent is None else tangent for tangent, zero in zip(found, zeros, strict=True)
@@ -268,7 +285,14 @@ def _custom_vmap(
     out_tree: Any,
 ) -> Pair:
     outs = None
+    before = primals
     if not _is_joint():
+        before = [
+            _calls.snapshot(primal)
+            if jax_internals.is_ref_aval(jax_internals.typeof(primal))
+            else primal
+            for primal in primals
+        ]
         outs = jax_internals.custom_vmap_p.bind(
             *primals, call=call, rule=rule, in_tree=in_tree, out_tree=out_tree
         )
@@ -279,7 +303,7 @@ def _custom_vmap(
         carried,
         jax_internals.bare_jaxpr(call).debug_info,
     )
-    operands = [*primals, *_calls.pick(tangents, carried), *consts]
+    operands = [*before, *_calls.pick(tangents, carried), *consts]
     results = jax_internals.custom_vmap_p.bind(
         *operands,
         call=jax_internals.close_jaxpr(

@@ -142,19 +142,14 @@ def core_map(
     """A mesh whose body closes over refs and has no results (JAX < 0.11).
 
     Inside a kernel its threads are warps, and values and tangents are computed together.
-    Outside it is a kernel: the primal call is made, and then one on the refs as they were.
+    Outside it is a kernel: one call is made for the tangents, and then the primal one.
     """
     primitive: Any = jax_internals.core_map_p
     inside = _body.in_kernel()
     carried = [not _calls.is_zero(tangent) for tangent in tangents]
-    before = list(primals)
-    if not inside:
-        before = [
-            _calls.snapshot(ref) if written else ref
-            for ref, written in zip(primals, _calls.written_inputs(jaxpr), strict=True)
-        ]
-        primitive.bind(*primals, jaxpr=jaxpr, mesh=mesh, **params)
-        params["interpret"] = _calls.quiet(params["interpret"])
+    written = _calls.written_inputs(jaxpr)
+    if inside:
+        written = [False] * len(written)
     body = _body.differentiate(
         jaxpr,
         carried,
@@ -162,16 +157,25 @@ def core_map(
         constant_ref=None if inside else jax_internals.AbstractRef,
     )
     constants = body.constants if inside else map(jax.new_ref, body.constants)
-    values = [*before, *_calls.pick(tangents, carried), *constants]
-    inner = jax_internals.with_inputs(
-        body.jaxpr,
-        [],
-        constvars=[
-            *body.primals,
-            *_calls.pick(body.tangents, carried),
-            *body.constant_vars,
-        ],
-        consts=values,
-    )
-    primitive.bind(*values, jaxpr=inner, mesh=mesh, **params)
+    others = [*_calls.pick(tangents, carried), *constants]
+
+    def tangent_call(*refs: Any) -> None:
+        values = [*refs, *others]
+        inner = jax_internals.with_inputs(
+            body.jaxpr,
+            [],
+            constvars=[
+                *body.primals,
+                *_calls.pick(body.tangents, carried),
+                *body.constant_vars,
+            ],
+            consts=values,
+        )
+        interpret = params["interpret"] if inside else _calls.quiet(params["interpret"])
+        primitive.bind(*values, jaxpr=inner, mesh=mesh, **{**params, "interpret": interpret})
+
+    # On the refs as they were; the tangents' own are updated.
+    _calls.on_copies(primals, written, tangent_call)
+    if not inside:
+        primitive.bind(*primals, jaxpr=jaxpr, mesh=mesh, **params)
     return [], []

@@ -28,7 +28,7 @@ fn is_free(op: &Op) -> bool {
                 | Op::WaitSmemToGmem { .. }
                 | Op::WaitGmemToSmem { .. }
                 | Op::CommitSmem {}
-                | Op::Wgmma {}
+                | Op::Wgmma { .. }
                 | Op::WgmmaWait { .. }
                 | Op::AccumulatorLoad { .. }
                 | Op::XlaCall { .. }
