@@ -439,7 +439,7 @@ def test_findings_come_from_the_primal_call_alone(rand):
     assert [f.code for r in runs for f in r.findings] == alone
 
 
-def test_an_operand_that_is_a_ref(check_jvp, rand):
+def test_an_operand_that_is_a_ref(rand, close):
     def body(x, state, o):
         rows = pl.ds(lax.axis_index("i") * 8, 8)
         o[rows] = x[rows] * state[rows]
@@ -454,7 +454,11 @@ def test_an_operand_that_is_a_ref(check_jvp, rand):
     def twin(x):
         return x * 2 * x, 2 * x + jnp.sin(x)
 
-    check_jvp(f, twin, (rand(16),), (rand(16),))
+    x, t = rand(16), rand(16)
+    close(jvp(f, x, t), jvp(twin, x, t))
+    if jax.__version_info__ >= (0, 11):  # JAX 0.10 takes no such operand under jit
+        close(jax.jit(lambda x, t: jvp(f, x, t))(x, t), jvp(twin, x, t))
+        np.testing.assert_array_equal(jax.jit(lambda x: jvp(f, x, t)[0])(x), jax.jit(f)(x))
 
 
 def product(x, y):
