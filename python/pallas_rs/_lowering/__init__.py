@@ -29,6 +29,7 @@ for _module in (
     "_tma",
     "_tensor_core",
     "_together",
+    "_tensor_memory",
     "_noops",
 ):
     importlib.import_module(f"{__name__}.{_module}")

@@ -14,11 +14,20 @@ from ._elementwise import spread
 from ._indexing import Gather, View, index_ref, unflatten, view
 from ._registry import rule
 
+def _check_reachable(ctx: RuleContext, target: View) -> None:
+    ref = target.base if isinstance(target, Gather) else target
+    if ref.space == "tmem":
+        raise ctx.unsupported(
+            "threads reach tensor memory with async_load_tmem and async_store_tmem only"
+        )
+
+
 # ---- reads -------------------------------------------------------------------------------------
 
 
 def load(ctx: RuleContext, source: View, mask: Val | None = None, other: Val | None = None) -> Val:
     """Reads a view; where `mask` is false the result is `other`, or unwritten memory."""
+    _check_reachable(ctx, source)
     b = ctx.builder
     shape = source.shape
     mask = None if mask is None else spread(ctx, mask, shape)
@@ -48,6 +57,7 @@ def store(
     ctx: RuleContext, target: View, x: Val, mask: Val | None = None, *, wants_old: bool = False
 ) -> Val | None:
     """Writes a view (where `mask`, if given); returns what was there if it is wanted."""
+    _check_reachable(ctx, target)
     b = ctx.builder
     shape = target.shape
     x = spread(ctx, x, shape)

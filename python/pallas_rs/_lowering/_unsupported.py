@@ -7,7 +7,6 @@ from __future__ import annotations
 
 _TPU = "it is a TPU primitive; the machine models GPUs"
 _EFFECT = "a kernel cannot reach the host's ordered effects"
-_TMEM = "it works on a Blackwell GPU's tensor memory, which is not modelled"
 _CLUSTER = "cluster launch control and stores into a peer's shared memory are not modelled"
 _SEMAPHORE = "semaphores between blocks and devices are not modelled"
 _DEVICES = "memory shared by several devices is not modelled"
@@ -23,15 +22,6 @@ UNSUPPORTED: dict[str, str] = {
     "prng_random_bits": _TPU,
     "roll": _TPU,
     "tpu_roll": _TPU,
-    "tcgen05_mma": _TMEM,
-    "tcgen05_commit_arrive": _TMEM,
-    "async_copy_smem_to_tmem": _TMEM,
-    "async_copy_scales_to_tmem": _TMEM,
-    "async_copy_sparse_metadata_to_tmem": _TMEM,
-    "async_load": _TMEM,
-    "async_store_tmem": _TMEM,
-    "commit_tmem": _TMEM,
-    "wait_load_tmem": _TMEM,
     "async_store_smem": _CLUSTER,
     "try_cluster_cancel": _CLUSTER,
     "query_cluster_cancel": _CLUSTER,

@@ -29,7 +29,10 @@ pub use dtype::{Class, DType};
 pub use element::{fill, load_scalar, store_scalar};
 pub use eval::*;
 pub use kinds::{BinaryKind, CompareKind, CumulativeKind, ReduceKind, UnaryKind};
-pub use matmul::{MatRef, MatmulOpts, MatmulScratch, matmul, matmul_supports};
+pub use matmul::{
+    MatRef, MatmulOpts, MatmulScratch, expand_sparse, matmul, matmul_supports, order_selectors,
+    scale_blocks,
+};
 pub use pack::{pack, unpack};
 pub use reduce::{arg_reduce, cumulative, reduce};
 pub use rng::SplitMix64;

@@ -198,6 +198,23 @@ pub struct Collective {
     pub partition: Partition,
 }
 
+/// How the source of a copy to tensor memory is arranged. A row is one of the target, a column one of
+/// its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TmemFormat {
+    /// As the target.
+    Plain,
+    /// Scales of blocks, `[rows / 128, columns / 4, 32, 16]`: element `[r, c, l, 4 g + i]` is row
+    /// `128 r + 32 g + l`, column `4 c + i`.
+    Scales,
+    /// The second operand's scales for a pair of blocks of 64 rows each, `[1, columns / 4, 64, 16]`:
+    /// the scales of each half of the result's columns lie in 128 rows of their own.
+    PairScales,
+    /// Selectors of a sparse operand, `[rows / 128, columns / 64, 128, 64]`.
+    Metadata,
+}
+
 /// A read-modify-write on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,6 +1,8 @@
 //! [`Op`] and its description, generated from the op table.
 
-use crate::attrs::{Alloc, BlockDim, Collective, GatherDim, OobMode, RmwKind, SliceDim};
+use crate::attrs::{
+    Alloc, BlockDim, Collective, GatherDim, OobMode, RmwKind, SliceDim, TmemFormat,
+};
 use crate::for_each_op;
 use pallas_rs_core::{BinaryKind, CompareKind, CumulativeKind, ReduceKind, UnaryKind};
 use serde::{Deserialize, Serialize};

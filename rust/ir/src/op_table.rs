@@ -178,6 +178,34 @@ macro_rules! for_each_op {
             /// Reads an accumulator, first waiting as `wgmma_wait(wait)` when given.
             accumulator_load = AccumulatorLoad { wait: Option<u32> } (acc: reference) Sync;
         }
+        "Tensor memory" {
+            /// Reads tensor memory. Its value is there at once; what it read may be overwritten after
+            /// `wait_load_tmem`.
+            async_load_tmem = AsyncLoadTmem {} (source: reference) Async;
+            /// Waits for this thread's loads from tensor memory.
+            wait_load_tmem = WaitLoadTmem {} () Sync;
+            /// Starts a write to tensor memory, which nobody sees before `commit_tmem`.
+            async_store_tmem = AsyncStoreTmem {} (target: reference, x: value) Async;
+            /// Waits for this thread's writes to tensor memory.
+            commit_tmem = CommitTmem {} () Sync;
+            /// Starts a copy from SMEM to tensor memory. `format` says how the source is arranged.
+            /// `pair`: the first block of a pair issues it for both, each from its own SMEM to its own
+            /// tensor memory; in the second it does nothing.
+            async_copy_smem_to_tmem = AsyncCopySmemToTmem { format: TmemFormat, pair: bool }
+                (source: reference, target: reference) Async;
+            /// Starts `acc = a @ b`, or `acc += a @ b` if `accumulate`. `a` in SMEM or tensor memory,
+            /// `b` in SMEM. With scales, element (i, k) of `a` counts `a_scale[i, k / s]` times, element
+            /// (k, j) of `b` `b_scale[j, k / s]` times. With `metadata`, `a` holds half of each row and
+            /// the metadata says which half. `pair`: the first block of a pair issues it for both;
+            /// `acc` and `a` are split by rows between them, `b` by columns.
+            tcgen05_mma = Tcgen05Mma { pair: bool, scaled: bool, sparse: bool }
+                (acc: reference, a: reference, b: reference, accumulate: scalar,
+                 a_scale: reference?, b_scale: reference?, metadata: reference?) Async;
+            /// One arrival once every product and copy to tensor memory that this thread has issued is
+            /// complete; with `pair`, issued by the first block, one on the barrier of each.
+            tcgen05_commit_arrive = Tcgen05CommitArrive { pair: bool, predicate: bool }
+                (barrier: reference, predicate: scalar?) Async;
+        }
         "Host" {
             /// Runs `StableHLO` blob `blob` through XLA: what the machine has no op for.
             xla_call = XlaCall { name: String, blob: usize } (args: value*) Host;

@@ -36,8 +36,13 @@ impl Op {
                 vec![starts, indices, usize::from(*mask)]
             }
             Op::AtomicRmw { mask, .. } => vec![usize::from(*mask)],
-            Op::BarrierArrive { predicate } | Op::CopySmemToGmem { predicate, .. } => {
+            Op::BarrierArrive { predicate }
+            | Op::CopySmemToGmem { predicate, .. }
+            | Op::Tcgen05CommitArrive { predicate, .. } => {
                 vec![usize::from(*predicate)]
+            }
+            Op::Tcgen05Mma { scaled, sparse, .. } => {
+                vec![usize::from(*scaled), usize::from(*scaled), usize::from(*sparse)]
             }
             Op::CopyGmemToSmem { barrier, predicate, .. } => {
                 vec![usize::from(*barrier), usize::from(*predicate)]
@@ -95,6 +100,11 @@ impl Op {
             | Op::Wgmma { .. }
             | Op::WgmmaWait { .. }
             | Op::AccumulatorLoad { .. }
+            | Op::AsyncLoadTmem {}
+            | Op::WaitLoadTmem {}
+            | Op::AsyncStoreTmem {}
+            | Op::CommitTmem {}
+            | Op::AsyncCopySmemToTmem { .. }
             | Op::XlaCall { .. }
             | Op::Print { .. }
             | Op::Check { .. }

@@ -13,6 +13,7 @@ mod memory;
 mod program;
 mod shape;
 mod sync;
+mod tmem;
 
 use crate::op::Op;
 use crate::program::{Inst, MAX_DEPTH, Program, Region, SpanId, Value};
@@ -247,9 +248,16 @@ fn rules(c: &Check<'_>) -> Rule {
         | Op::WaitGmemToSmem { .. }
         | Op::CommitSmem {}
         | Op::WgmmaWait { .. }
+        | Op::WaitLoadTmem {}
+        | Op::CommitTmem {}
         | Op::Print { .. } => c.results(&[]),
         Op::Wgmma { .. } => sync::wgmma(c),
         Op::AccumulatorLoad { .. } => sync::accumulator_load(c),
+        Op::AsyncLoadTmem {} => tmem::async_load_tmem(c),
+        Op::AsyncStoreTmem {} => tmem::async_store_tmem(c),
+        Op::AsyncCopySmemToTmem { format, pair } => tmem::async_copy_smem_to_tmem(c, *format, *pair),
+        Op::Tcgen05Mma { pair, .. } => tmem::tcgen05_mma(c, *pair),
+        Op::Tcgen05CommitArrive { pair, .. } => tmem::tcgen05_commit_arrive(c, *pair),
 
         Op::XlaCall { blob, .. } => control::xla_call(c, *blob),
         Op::Check { .. } => control::host_check(c),

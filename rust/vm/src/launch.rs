@@ -213,6 +213,7 @@ impl Resident {
 
     fn finish<O: Observer>(&mut self, worker: &mut Worker<O>) {
         self.cluster.engines.loads.clear();
+        self.cluster.engines.tensor.clear();
         if O::WATCHES {
             for block in 0..self.cluster.blocks.len() as u32 {
                 worker.observer.on_block_end(self.cluster.index, block);
@@ -258,7 +259,12 @@ fn awaited<O: Observer>(ctx: &Ctx<'_, O>, code: &Code, pc: u32) -> Result<Waitin
             let record = &code.records[record as usize];
             match record.op {
                 Op::BarrierWait {} => return ctx.waiting_on(record.operands[0], false),
-                Op::BarrierArrive { .. } => return ctx.waiting_on(record.operands[0], true),
+                Op::BarrierArrive { .. } | Op::Tcgen05CommitArrive { .. } => {
+                    return ctx.waiting_on(record.operands[0], true);
+                }
+                Op::Tcgen05Mma { .. } | Op::AsyncCopySmemToTmem { .. } => {
+                    return Ok(Waiting::PeerMemory);
+                }
                 Op::NamedBarrierSync {} => return ctx.waiting_on_named(record.operands[0]),
                 _ => {}
             }

@@ -111,6 +111,16 @@ pub enum Engine {
     CpAsync,
     /// Tensor core products of a warpgroup.
     Wgmma,
+    /// Tensor core products into tensor memory.
+    Tcgen05,
+    /// Copies from SMEM to tensor memory.
+    TmemCopy,
+    /// Arrivals for the products and copies of a thread.
+    Commit,
+    /// Reads of tensor memory.
+    TmemLoad,
+    /// Writes of tensor memory.
+    TmemStore,
 }
 
 /// What an engine was asked to do.

@@ -229,6 +229,8 @@ pub enum Waiting {
         /// Which one.
         barrier: BarrierName,
     },
+    /// Memory in the block beside it, whose scope that block has not entered.
+    PeerMemory,
     /// The other threads of its block, which have to enter the same scope.
     Scope {
         /// Threads that are there.

@@ -10,10 +10,12 @@
 //! of one machine repeat, those of two may differ in the last bits. A narrower accumulator is
 //! rounded once, at the end of a call. Integers wrap; their order does not show.
 
+mod blocks;
 mod gemm;
 mod int;
 mod operand;
 
+pub use self::blocks::{expand_sparse, order_selectors, scale_blocks};
 use self::operand::Dense;
 use crate::{DType, convert};
 

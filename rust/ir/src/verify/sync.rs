@@ -8,7 +8,7 @@ use crate::types::{Elem, RefType, Space, Type};
 use pallas_rs_core::{DType, matmul_supports};
 
 /// A ref to one barrier; kernels leave the index away where there is only one.
-fn one_barrier(what: &str, ty: &Type) -> Rule {
+pub(super) fn one_barrier(what: &str, ty: &Type) -> Rule {
     let fits = ty.as_ref().is_some_and(|r| {
         r.elem == Elem::Barrier && r.space == Space::Smem && element_count(&r.shape) == 1
     });
@@ -38,7 +38,7 @@ pub(super) fn named_barrier(c: &Check<'_>) -> Rule {
 }
 
 /// A ref to numbers in `space`.
-fn data_in<'a>(c: &Check<'a>, i: usize, space: Space) -> Rule<(&'a RefType, DType)> {
+pub(super) fn data_in<'a>(c: &Check<'a>, i: usize, space: Space) -> Rule<(&'a RefType, DType)> {
     let (r, dtype) = c.data(i)?;
     ensure(r.space == space, c.name(i), format_args!("a ref to {space}"), r)?;
     Ok((r, dtype))

@@ -179,8 +179,8 @@ impl<O: Observer> Ctx<'_, O> {
         }
     }
 
-    /// Announces the arrival of a copy.
-    fn expect(&mut self, key: BarrierKey) -> Result<()> {
+    /// Announces an arrival by an engine.
+    pub(super) fn expect(&mut self, key: BarrierKey) -> Result<()> {
         let index = key.index as usize;
         let mut outcome = self.barriers(key).expect(index);
         if outcome.is_err()

@@ -13,6 +13,7 @@ mod scope;
 mod shape;
 mod sync;
 mod tensor_core;
+mod tmem;
 mod values;
 mod view;
 
@@ -121,6 +122,24 @@ impl<O: Observer> Ctx<'_, O> {
             &Op::Wgmma { more } => self.wgmma(ins[0], ins[1], ins[2], more),
             &Op::WgmmaWait { n } => self.wgmma_wait(n),
             &Op::AccumulatorLoad { wait } => self.accumulator_load(ins[0], wait, outs[0]),
+            Op::AsyncLoadTmem {} => self.async_load_tmem(ins[0], outs[0]),
+            Op::WaitLoadTmem {} => self.wait_load_tmem(),
+            Op::AsyncStoreTmem {} => self.async_store_tmem(ins[0], ins[1]),
+            Op::CommitTmem {} => self.commit_tmem(),
+            &Op::AsyncCopySmemToTmem { format, pair } => {
+                self.async_copy_smem_to_tmem(ins[0], ins[1], format, pair)
+            }
+            &Op::Tcgen05Mma { pair, scaled, sparse } => {
+                let extras = tmem::MmaExtras {
+                    accumulate: ins[3],
+                    scales: scaled.then(|| [ins[4], ins[5]]),
+                    metadata: ins.last().filter(|_| sparse),
+                };
+                self.tcgen05_mma([ins[0], ins[1], ins[2]], &extras, pair)
+            }
+            &Op::Tcgen05CommitArrive { pair, .. } => {
+                self.tcgen05_commit_arrive(ins[0], ins.get(1), pair)
+            }
             Op::XlaCall { name, blob } => self.xla_call(name, *blob, ins, outs),
             Op::Print { format } => self.print(format, ins),
             Op::Check { message } => self.check(message, ins[0], &ins[1..]),

@@ -148,7 +148,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// Whether another block has entered the scope of a barrier, the same one in its order.
-    fn peer_has_barrier(&self, key: BarrierKey) -> Result<bool> {
+    pub(super) fn peer_has_barrier(&self, key: BarrierKey) -> Result<bool> {
         match self.cluster.blocks[key.block as usize].barriers.get(key.alloc as usize) {
             None => Ok(false),
             Some(Some(_)) => Ok(true),
@@ -232,7 +232,8 @@ impl<O: Observer> Ctx<'_, O> {
         }
     }
 
-    /// Completes the oldest copy that arrives on a barrier and can complete. Whether there was one.
+    /// Completes the oldest copy that arrives on a barrier and can complete, or else what a tensor
+    /// core commit on it waits for. Whether there was one.
     pub(super) fn land_one(&mut self, key: BarrierKey) -> Result<bool> {
         let found = (0..self.cluster.engines.loads.len()).find(|&i| {
             let load = &self.cluster.engines.loads[i];
@@ -240,7 +241,7 @@ impl<O: Observer> Ctx<'_, O> {
         });
         match found {
             Some(i) => self.land(i).map(|()| true),
-            None => Ok(false),
+            None => self.commit_for(key),
         }
     }
 
@@ -279,6 +280,11 @@ impl<O: Observer> Ctx<'_, O> {
         }
         let at = load.at;
         self.perform_load(load, Engine::TmaLoad);
+        self.land_arrival(key, at)
+    }
+
+    /// The arrival of an engine, announced before.
+    pub(crate) fn land_arrival(&mut self, key: BarrierKey, at: At) -> Result<()> {
         match self.barriers(key).land(key.index as usize) {
             Ok(completed) => self.arrived(key, at, completed),
             Err(rule) => Err(self.broken_at(key, rule, at)),
@@ -303,9 +309,23 @@ impl<O: Observer> Ctx<'_, O> {
                 self.land(i)?;
             }
         }
+        while !self.cluster.engines.tensor.is_empty() && self.cluster.engines.draw(RARITY) {
+            let n = self.cluster.engines.tensor.len();
+            let issuer = {
+                let i = self.cluster.engines.below(n);
+                self.cluster.engines.tensor[i].at.thread
+            };
+            let mut queue = self.cluster.engines.tensor.iter();
+            let next = queue.find(|op| op.at.thread == issuer).expect("it is in flight");
+            self.perform_tensor_until(issuer, next.ticket)?;
+        }
         let queues = &self.thread.queues;
-        let pending =
-            [queues.stores.is_empty(), queues.copies.is_empty(), queues.products.is_empty()];
+        let pending = [
+            queues.stores.is_empty(),
+            queues.copies.is_empty(),
+            queues.products.is_empty(),
+            queues.tmem_stores.is_empty(),
+        ];
         if !pending[0] && self.cluster.engines.draw(RARITY) {
             let store = self.thread.queues.stores.pop_any().expect("there is one");
             self.perform_store(store);
@@ -318,6 +338,10 @@ impl<O: Observer> Ctx<'_, O> {
             let product = self.thread.queues.products.pop_any().expect("there is one");
             self.perform_product(product);
         }
+        if !pending[3] && self.cluster.engines.draw(RARITY) {
+            let store = self.thread.queues.tmem_stores.pop_any().expect("there is one");
+            self.perform_tmem_store(store);
+        }
         Ok(())
     }
 
@@ -329,7 +353,7 @@ impl<O: Observer> Ctx<'_, O> {
             self.land(i)?;
             any = true;
         }
-        Ok(any)
+        Ok(self.finish_all_tensor()? || any)
     }
 
     /// A thread leaves a scope: what it has in flight on the scope's memory is completed. `ends`: it
@@ -350,8 +374,12 @@ impl<O: Observer> Ctx<'_, O> {
             while let Some(c) = self.thread.queues.copies.pop_where(|c| c.writes(base)) {
                 self.perform_load(c, Engine::CpAsync);
             }
+            while let Some(s) = self.thread.queues.tmem_stores.pop_where(|s| s.view.base == base) {
+                self.perform_tmem_store(s);
+            }
             if ends {
                 self.finish_loads(base)?;
+                self.finish_tensor(base)?;
             }
         }
         for view in refs.iter().filter(|_| ends) {
@@ -394,6 +422,9 @@ impl<O: Observer> Ctx<'_, O> {
         }
         while let Some(store) = self.thread.queues.stores.pop_any() {
             self.perform_store(store);
+        }
+        while let Some(store) = self.thread.queues.tmem_stores.pop_any() {
+            self.perform_tmem_store(store);
         }
     }
 

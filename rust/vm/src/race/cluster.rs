@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Components of one thread: itself, and the queues of what it has issued.
-const PER_THREAD: u32 = 5;
+const PER_THREAD: u32 = 9;
 
 /// What a component stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,14 @@ pub(super) enum Meaning {
     Wgmma(u32),
     /// cp.async groups.
     CpAsync(u32),
+    /// Products into tensor memory.
+    Tcgen05(u32),
+    /// Copies to tensor memory.
+    TmemCopy(u32),
+    /// Loads of tensor memory.
+    TmemLoad(u32),
+    /// Stores to tensor memory.
+    TmemStore(u32),
     /// Completed phases of a barrier.
     Barrier(BarrierId),
 }
@@ -39,6 +47,10 @@ pub(super) struct ThreadClock {
     pub(super) stores: Tick,
     pub(super) products: Tick,
     pub(super) copies: Tick,
+    /// Products and copies given to the tensor core.
+    pub(super) tensor: Tick,
+    /// Loads and stores of tensor memory.
+    pub(super) tmem: Tick,
 }
 
 /// One barrier. Two slots suffice: rules D1 and D2 forbid anyone to need an older phase.
@@ -154,6 +166,10 @@ impl ClusterClock {
             Meaning::StoreWrite(t) => Component(t * PER_THREAD + 2),
             Meaning::Wgmma(t) => Component(t * PER_THREAD + 3),
             Meaning::CpAsync(t) => Component(t * PER_THREAD + 4),
+            Meaning::Tcgen05(t) => Component(t * PER_THREAD + 5),
+            Meaning::TmemCopy(t) => Component(t * PER_THREAD + 6),
+            Meaning::TmemLoad(t) => Component(t * PER_THREAD + 7),
+            Meaning::TmemStore(t) => Component(t * PER_THREAD + 8),
             Meaning::Barrier(id) => self.barrier_list[self.barriers[&id] as usize].1.component,
         }
     }
@@ -169,7 +185,11 @@ impl ClusterClock {
             1 => Meaning::StoreRead(thread),
             2 => Meaning::StoreWrite(thread),
             3 => Meaning::Wgmma(thread),
-            _ => Meaning::CpAsync(thread),
+            4 => Meaning::CpAsync(thread),
+            5 => Meaning::Tcgen05(thread),
+            6 => Meaning::TmemCopy(thread),
+            7 => Meaning::TmemLoad(thread),
+            _ => Meaning::TmemStore(thread),
         }
     }
 
@@ -233,7 +253,7 @@ impl ClusterClock {
         pending: Tick,
         read_only: bool,
     ) {
-        let ThreadClock { stores, products, copies, .. } = self.threads[of as usize];
+        let ThreadClock { stores, products, copies, tmem, .. } = self.threads[of as usize];
         let learnt: &[(Meaning, Tick)] = match engine {
             Engine::TmaStore if read_only => &[(Meaning::StoreRead(of), stores)],
             Engine::TmaStore => {
@@ -241,7 +261,9 @@ impl ClusterClock {
             }
             Engine::Wgmma => &[(Meaning::Wgmma(of), products)],
             Engine::CpAsync => &[(Meaning::CpAsync(of), copies)],
-            Engine::TmaLoad => &[],
+            Engine::TmemLoad => &[(Meaning::TmemLoad(of), tmem)],
+            Engine::TmemStore => &[(Meaning::TmemStore(of), tmem)],
+            Engine::TmaLoad | Engine::Tcgen05 | Engine::TmemCopy | Engine::Commit => &[],
         };
         for &(meaning, groups) in learnt {
             let component = self.component(meaning);

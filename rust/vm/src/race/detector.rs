@@ -114,6 +114,10 @@ impl RaceDetector {
                 Some(Meaning::StoreRead(_) | Meaning::StoreWrite(_)) => Some(Engine::TmaStore),
                 Some(Meaning::Wgmma(_)) => Some(Engine::Wgmma),
                 Some(Meaning::CpAsync(_)) => Some(Engine::CpAsync),
+                Some(Meaning::Tcgen05(_)) => Some(Engine::Tcgen05),
+                Some(Meaning::TmemCopy(_)) => Some(Engine::TmemCopy),
+                Some(Meaning::TmemLoad(_)) => Some(Engine::TmemLoad),
+                Some(Meaning::TmemStore(_)) => Some(Engine::TmemStore),
                 Some(Meaning::Barrier(_)) => Some(Engine::TmaLoad),
                 Some(Meaning::Thread(_)) | None => None,
             };
@@ -224,6 +228,16 @@ fn judge(
     if meaning == Meaning::Wgmma(thread) && later.engine == Some(Engine::Wgmma) {
         return None;
     }
+    if later.engine == Some(Engine::Tcgen05) {
+        let (wrote, writes) = (earlier.kind != AccessKind::Read, later.kind != AccessKind::Read);
+        // PTX ISA, tcgen05 pipelined instructions: products into one accumulator, and a product
+        // after the copies that bring its operands.
+        if meaning == Meaning::TmemCopy(thread)
+            || (meaning == Meaning::Tcgen05(thread) && wrote && writes)
+        {
+            return None;
+        }
+    }
     let writes = earlier.kind != AccessKind::Read;
     let wait = |engine, issued: Tick, read_only| {
         if earlier.tick > issued {
@@ -247,6 +261,25 @@ fn judge(
             (code, wait(Engine::Wgmma, clock.products, false))
         }
         Meaning::CpAsync(t) if own(t) => (copy, wait(Engine::CpAsync, clock.copies, false)),
+        Meaning::Tcgen05(_) | Meaning::TmemCopy(_) => {
+            let engine = if matches!(meaning, Meaning::Tcgen05(_)) {
+                Engine::Tcgen05
+            } else {
+                Engine::TmemCopy
+            };
+            let in_tmem = window.base.space == Space::Tmem;
+            let missing = Missing::GroupWait { engine, pending: 0, read_only: false };
+            (if in_tmem { Code::C10 } else { Code::C7 }, missing)
+        }
+        Meaning::TmemLoad(t) if own(t) => {
+            let (engine, pending, read_only) = (Engine::TmemLoad, 0, false);
+            (Code::C11, Missing::GroupWait { engine, pending, read_only })
+        }
+        Meaning::TmemStore(t) if own(t) => {
+            let (engine, pending, read_only) = (Engine::TmemStore, 0, false);
+            (Code::C11, Missing::GroupWait { engine, pending, read_only })
+        }
+        Meaning::TmemLoad(_) | Meaning::TmemStore(_) => (Code::C11, Missing::Synchronisation),
         Meaning::StoreRead(_) => (Code::C3, Missing::Synchronisation),
         Meaning::StoreWrite(_) => (Code::C4, Missing::Synchronisation),
         Meaning::Wgmma(_) => (Code::C7, Missing::Synchronisation),
@@ -307,9 +340,13 @@ impl Observer for RaceDetector {
                 Meaning::StoreRead(_) | Meaning::StoreWrite(_) => {
                     Missing::GroupWait { engine: issued.engine, pending: 0, read_only: true }
                 }
-                Meaning::Wgmma(_) | Meaning::CpAsync(_) | Meaning::Thread(_) => {
-                    Missing::GroupWait { engine: issued.engine, pending: 0, read_only: false }
-                }
+                Meaning::Wgmma(_)
+                | Meaning::CpAsync(_)
+                | Meaning::Tcgen05(_)
+                | Meaning::TmemCopy(_)
+                | Meaning::TmemLoad(_)
+                | Meaning::TmemStore(_)
+                | Meaning::Thread(_) => Missing::GroupWait { engine: issued.engine, pending: 0, read_only: false },
             };
             let kind = AccessKind::Read;
             self.report(Race {
@@ -455,6 +492,36 @@ impl Observer for RaceDetector {
                 let component = clock.component(Meaning::Wgmma(thread));
                 (component, component, clock.threads[thread as usize].products)
             }
+            Engine::Tcgen05 | Engine::TmemCopy => {
+                clock.threads[thread as usize].tensor += 1;
+                let meaning = if operation.engine == Engine::Tcgen05 {
+                    Meaning::Tcgen05(thread)
+                } else {
+                    Meaning::TmemCopy(thread)
+                };
+                let component = clock.component(meaning);
+                (component, component, clock.threads[thread as usize].tensor)
+            }
+            Engine::TmemLoad | Engine::TmemStore => {
+                clock.threads[thread as usize].tmem += 1;
+                let tick = clock.threads[thread as usize].tmem;
+                let load = clock.component(Meaning::TmemLoad(thread));
+                (load, clock.component(Meaning::TmemStore(thread)), tick)
+            }
+            Engine::Commit => {
+                let Some(id) = operation.barrier else { return Ok(()) };
+                let phase = clock.barrier(id).phase;
+                self.check_arrival(at, id, phase);
+                let clock = self.cluster(number);
+                let mut view = clock.threads[thread as usize].view.clone();
+                let done = clock.threads[thread as usize].tensor;
+                for meaning in [Meaning::Tcgen05(thread), Meaning::TmemCopy(thread)] {
+                    view.known.learn(clock.component(meaning), done);
+                }
+                clock.in_flight.insert(operation.ticket, view);
+                clock.bump(thread);
+                return Ok(());
+            }
             Engine::CpAsync => {
                 clock.threads[thread as usize].copies += 1;
                 let component = clock.component(Meaning::CpAsync(thread));
@@ -463,16 +530,26 @@ impl Observer for RaceDetector {
         };
         let proxy = if operation.engine == Engine::CpAsync { Proxy::Generic } else { Proxy::Async };
         let clock = self.cluster(number);
-        clock.note(Issued { component: read, tick, engine: operation.engine, at });
+        // What a load of tensor memory has read is there at once, and nobody need wait for it.
+        if operation.engine != Engine::TmemLoad {
+            let component = if operation.engine == Engine::TmemStore { write } else { read };
+            clock.note(Issued { component, tick, engine: operation.engine, at });
+        }
         let side = |kind| Side { at, kind, proxy, engine: Some(operation.engine) };
         for window in operation.reads {
             self.check(window, Access { component: read, tick, side: side(AccessKind::Read) });
         }
         let kind = match operation.engine {
             Engine::TmaStore if operation.accumulates => AccessKind::Atomic,
-            Engine::TmaStore | Engine::TmaLoad | Engine::Wgmma | Engine::CpAsync => {
-                AccessKind::Write
-            }
+            Engine::TmaStore
+            | Engine::TmaLoad
+            | Engine::Wgmma
+            | Engine::CpAsync
+            | Engine::Tcgen05
+            | Engine::TmemCopy
+            | Engine::Commit
+            | Engine::TmemLoad
+            | Engine::TmemStore => AccessKind::Write,
         };
         for window in operation.writes {
             self.check(window, Access { component: write, tick, side: side(kind) });
@@ -483,7 +560,7 @@ impl Observer for RaceDetector {
     }
 
     fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {
-        if engine == Engine::TmaLoad {
+        if matches!(engine, Engine::TmaLoad | Engine::Commit) {
             let clock = self.cluster(cluster);
             clock.landing = clock.in_flight.remove(&ticket);
         }

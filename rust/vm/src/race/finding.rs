@@ -32,10 +32,14 @@ pub(crate) enum Code {
     C3,
     /// Destination of a TMA store used before it was written.
     C4,
-    /// Operand of wgmma written before it was read.
+    /// Operand of a tensor core product in SMEM written before it was read.
     C7,
     /// Accumulator used while wgmma is in flight.
     C8,
+    /// Tensor memory used while the tensor core works on it, other than in its own order.
+    C10,
+    /// Tensor memory used while a load or store of it is in flight.
+    C11,
     /// A block ends with asynchronous work that nobody waited for.
     C14,
     /// Source of a TMA load written before it was read.

@@ -70,6 +70,8 @@ fn rule(code: Code) -> &'static Rule {
         Code::C4 => &rules::C4,
         Code::C7 => &rules::C7,
         Code::C8 => &rules::C8,
+        Code::C10 => &rules::C10,
+        Code::C11 => &rules::C11,
         Code::C14 => &rules::C14,
         Code::C16 => &rules::C16,
         Code::D1 => &rules::D1,
@@ -119,8 +121,20 @@ fn sentence(race: &Race, name: &str, barrier: &str) -> (String, Option<&'static 
         Code::C2 => (format!("{name} is overwritten while a copy into it is in flight"), None),
         Code::C3 => (format!("{name} is overwritten while a TMA store still reads it"), None),
         Code::C4 => (format!("{name} is accessed while a TMA store to it is in flight"), None),
-        Code::C7 => (format!("{name} is overwritten while wgmma still reads it"), None),
+        Code::C7 => (format!("{name} is overwritten while a tensor core still reads it"), None),
         Code::C8 => (format!("accumulator {name} is accessed while wgmma is in flight"), None),
+        Code::C10 => (
+            format!("{name} is used while a tensor core operation on it is in flight"),
+            Some(
+                "only a product into the same accumulator, or one of what a copy to tensor memory brings, may follow without a wait",
+            ),
+        ),
+        Code::C11 => (
+            format!("{name} is used while a load or store of tensor memory is in flight"),
+            Some(
+                "wait_load_tmem() ends loads, commit_tmem() ends stores, and only a barrier with orders_tensor_core=True hands tensor memory to another thread",
+            ),
+        ),
         Code::C14 => {
             let what = race.later.engine.map_or("an operation", engine);
             (format!("the block ends while {what} may still be in flight"), None)
@@ -171,6 +185,12 @@ fn missing(program: &Program, race: &Race, place: Option<&Place>) -> String {
             Engine::Wgmma => format!("wgmma_wait({pending})"),
             Engine::CpAsync => format!("wait_gmem_to_smem({pending})"),
             Engine::TmaLoad => "barrier_wait on the barrier of the copy".to_owned(),
+            Engine::Tcgen05 | Engine::TmemCopy | Engine::Commit => {
+                "tcgen05_commit_arrive on a barrier that orders the tensor core, and a wait on it"
+                    .to_owned()
+            }
+            Engine::TmemLoad => "wait_load_tmem()".to_owned(),
+            Engine::TmemStore => "commit_tmem()".to_owned(),
         },
     }
 }
@@ -181,6 +201,11 @@ fn engine(engine: Engine) -> &'static str {
         Engine::TmaStore => "a TMA store",
         Engine::CpAsync => "a cp.async copy",
         Engine::Wgmma => "wgmma",
+        Engine::Tcgen05 => "tcgen05_mma",
+        Engine::TmemCopy => "a copy to tensor memory",
+        Engine::Commit => "tcgen05_commit_arrive",
+        Engine::TmemLoad => "async_load_tmem",
+        Engine::TmemStore => "async_store_tmem",
     }
 }
 

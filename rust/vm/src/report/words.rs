@@ -316,6 +316,9 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
                 let name = barrier_name(barrier);
                 format!("arrives on {name} of another block, which has not entered that scope")
             }
+            Waiting::PeerMemory => {
+                "works on memory of another block, which has not entered that scope".to_owned()
+            }
             Waiting::Scope { arrived, needed } => {
                 format!(
                     "waits for the other threads of its block to enter a scope ({arrived} of {needed})"

@@ -7,7 +7,7 @@ pub(crate) mod queues;
 pub(crate) use mbarrier::{BarrierKey, Barriers};
 pub(crate) use named::NamedBarriers;
 
-use crate::units::{Load, Product, Store, Transfer};
+use crate::units::{Load, Product, Store, TensorOp, TmemStore, Transfer};
 use pallas_rs_core::SplitMix64;
 use pallas_rs_ir::options::AsyncCompletion;
 use queues::GroupQueue;
@@ -24,6 +24,8 @@ pub(crate) struct ThreadQueues {
     pub(crate) parts: Vec<Load>,
     /// wgmma, each a group but for those that are parts of the next.
     pub(crate) products: GroupQueue<Product>,
+    /// Writes to tensor memory, each a group.
+    pub(crate) tmem_stores: GroupQueue<TmemStore>,
 }
 
 impl ThreadQueues {
@@ -42,6 +44,8 @@ pub(crate) struct Engines {
     pub(crate) completion: AsyncCompletion,
     /// TMA loads, in the order of their issue.
     pub(crate) loads: VecDeque<Load>,
+    /// What was given to the tensor cores, in the order of its issue.
+    pub(crate) tensor: VecDeque<TensorOp>,
     /// Transfers that are done, for the next ones: a steady loop does not allocate.
     #[allow(clippy::vec_box, reason = "what moves from queue to queue is the box")]
     pub(crate) spare: Vec<Box<Transfer>>,
@@ -58,8 +62,9 @@ impl Default for Engines {
 impl Engines {
     /// Engines with nothing in flight. `seed` is that of the run and the cluster together.
     pub(crate) fn new(completion: AsyncCompletion, seed: u64) -> Self {
-        let (loads, spare, rng) = (VecDeque::new(), Vec::new(), SplitMix64::new(seed));
-        Engines { completion, loads, spare, rng, tickets: 0 }
+        let (loads, tensor) = (VecDeque::new(), VecDeque::new());
+        let (spare, rng) = (Vec::new(), SplitMix64::new(seed));
+        Engines { completion, loads, tensor, spare, rng, tickets: 0 }
     }
 
     /// A number that no other operation of the cluster has.

@@ -70,8 +70,7 @@ impl<O: Observer> Ctx<'_, O> {
                 let target = self.target(transfer.to.base, elem, transfer.to.end);
                 transfer.copy(elem, source, target);
             } else {
-                let id = self.capture(&transfer, elem);
-                self.scatter_tile(&transfer, elem, id);
+                self.move_within(&transfer, elem);
             }
             self.worker.stats.tma_bytes += (transfer.len() * elem) as u64;
             self.cluster.engines.spare.push(transfer);
@@ -123,6 +122,12 @@ impl<O: Observer> Ctx<'_, O> {
         rmw::combine(kind, dtype, old.bytes_mut(bytes), x_bytes);
         self.worker.pool.put(id, old);
         self.worker.pool.release(x);
+        self.scatter_tile(transfer, elem, id);
+    }
+
+    /// Moves bytes from one allocation to another that may be the same.
+    pub(crate) fn move_within(&mut self, transfer: &Transfer, elem: usize) {
+        let id = self.capture(transfer, elem);
         self.scatter_tile(transfer, elem, id);
     }
 

@@ -36,11 +36,11 @@ impl Matrix {
     }
 
     /// Bytes of the allocation up to its end.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.end * self.dtype.size()
     }
 
-    fn within<'a>(&self, data: &'a [u8]) -> MatRef<'a> {
+    pub(crate) fn within<'a>(&self, data: &'a [u8]) -> MatRef<'a> {
         MatRef {
             dtype: self.dtype,
             data,
