@@ -14,6 +14,7 @@ from ._elementwise import spread
 from ._indexing import Gather, View, index_ref, unflatten, view
 from ._registry import rule
 
+
 def _check_reachable(ctx: RuleContext, target: View) -> None:
     ref = target.base if isinstance(target, Gather) else target
     if ref.space == "tmem":

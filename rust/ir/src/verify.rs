@@ -255,7 +255,9 @@ fn rules(c: &Check<'_>) -> Rule {
         Op::AccumulatorLoad { .. } => sync::accumulator_load(c),
         Op::AsyncLoadTmem {} => tmem::async_load_tmem(c),
         Op::AsyncStoreTmem {} => tmem::async_store_tmem(c),
-        Op::AsyncCopySmemToTmem { format, pair } => tmem::async_copy_smem_to_tmem(c, *format, *pair),
+        Op::AsyncCopySmemToTmem { format, pair } => {
+            tmem::async_copy_smem_to_tmem(c, *format, *pair)
+        }
         Op::Tcgen05Mma { pair, .. } => tmem::tcgen05_mma(c, *pair),
         Op::Tcgen05CommitArrive { pair, .. } => tmem::tcgen05_commit_arrive(c, *pair),
 

@@ -272,8 +272,11 @@ impl<O: Observer> Ctx<'_, O> {
         let (base, block) = self.base_id(view.base);
         let (offset, elem_size) = (view.offset, dtype.size());
         let window = [Window { base, block, offset, sizes: &sizes, strides: &strides, elem_size }];
-        let (reads, writes) =
-            if engine == Engine::TmemLoad { (&window[..], &[][..]) } else { (&[][..], &window[..]) };
+        let (reads, writes) = if engine == Engine::TmemLoad {
+            (&window[..], &[][..])
+        } else {
+            (&[][..], &window[..])
+        };
         let ticket = self.cluster.engines.ticket();
         let operation =
             Operation { engine, ticket, reads, writes, accumulates: false, barrier: None };

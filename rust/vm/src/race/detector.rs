@@ -346,7 +346,9 @@ impl Observer for RaceDetector {
                 | Meaning::TmemCopy(_)
                 | Meaning::TmemLoad(_)
                 | Meaning::TmemStore(_)
-                | Meaning::Thread(_) => Missing::GroupWait { engine: issued.engine, pending: 0, read_only: false },
+                | Meaning::Thread(_) => {
+                    Missing::GroupWait { engine: issued.engine, pending: 0, read_only: false }
+                }
             };
             let kind = AccessKind::Read;
             self.report(Race {
