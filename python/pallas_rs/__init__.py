@@ -9,6 +9,10 @@ _jax_internals.check_jax()
 
 from pallas_rs import _ad, _ffi, _hook  # noqa: E402
 from pallas_rs._core import __version__ as __version__  # noqa: E402
+from pallas_rs._compare import Comparison as Comparison  # noqa: E402
+from pallas_rs._compare import OutputComparison as OutputComparison  # noqa: E402
+from pallas_rs._compare import compare as compare  # noqa: E402
+from pallas_rs._compare import load_comparison as load_comparison  # noqa: E402
 from pallas_rs._errors import ArithmeticFaultError as ArithmeticFaultError  # noqa: E402
 from pallas_rs._errors import BarrierError as BarrierError  # noqa: E402
 from pallas_rs._errors import DeadlockError as DeadlockError  # noqa: E402

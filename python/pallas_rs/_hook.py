@@ -7,14 +7,21 @@ and ``mpmd_map`` all end in one lowering rule, which is wrapped.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pallas_rs import _jax_internals as jax_internals
 from pallas_rs._params import Params
 
 _MARK = "_pallas_rs_hook"
+
+# What `interpret` is to be instead, given a call's own and its mesh.
+Chosen = Callable[[Any, Any], Any]
+_chosen: contextvars.ContextVar[Chosen | None] = contextvars.ContextVar(
+    "pallas_rs_chosen_interpret", default=None
+)
 
 
 def install() -> None:
@@ -28,6 +35,9 @@ def install() -> None:
 
     @functools.wraps(original)
     def lowering(ctx: Any, *nodes: Any, interpret: Any, **params: Any) -> Any:
+        choose = _chosen.get()
+        if choose is not None:
+            interpret = choose(interpret, params.get("mesh"))
         if isinstance(interpret, Params):
             return _lower(ctx, *nodes, interpret=interpret, **params)
         return original(ctx, *nodes, interpret=interpret, **params)
@@ -81,3 +91,17 @@ def force_interpret_mode(params: Params | None = None) -> Iterator[None]:
     """Every kernel traced inside runs in pallas_rs, whatever its ``interpret=`` says."""
     with jax_internals.interpret_mode(Params() if params is None else params):
         yield
+
+
+@contextlib.contextmanager
+def lowered_with(choose: Chosen) -> Iterator[None]:
+    """Kernels lowered inside get the ``interpret`` that ``choose(interpret, mesh)`` gives.
+
+    JAX keeps what it has lowered: the function that contains the kernels has to be traced
+    inside as well, under a name that JAX has not seen.
+    """
+    token = _chosen.set(choose)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)

@@ -134,6 +134,17 @@ def interpret_mode(params: Any) -> Iterator[None]:
         state.set_local(previous)
 
 
+@contextlib.contextmanager
+def kernels_called_with(call: Callable[..., Any]) -> Iterator[None]:
+    """Kernels evaluated eagerly go through ``call(evaluate, *operands, **params)``."""
+    evaluate = pallas_call_p.impl
+    pallas_call_p.def_impl(functools.partial(call, evaluate))
+    try:
+        yield
+    finally:
+        pallas_call_p.def_impl(evaluate)
+
+
 # ── the custom call ─────────────────────────────────────────────────────────────────────
 
 
@@ -664,3 +675,10 @@ def triton_primitives() -> Any:
     from jax._src.pallas.triton import primitives
 
     return primitives
+
+
+def gpu_interpreter() -> Any:
+    """JAX's own interpreter of Mosaic GPU kernels, at its defaults."""
+    from jax._src.pallas.mosaic_gpu.interpret.params import InterpretGPUParams
+
+    return InterpretGPUParams()
