@@ -2,6 +2,8 @@
 # make test    everything that must pass: formats, lints, Rust and Python tests on every Python
 # make lint    formats, lints and types alone
 # make bench   speed, against other ways to run the same kernels
+# make docs    the documentation, into site/
+# make release an sdist and a manylinux wheel, tried in clean environments
 # make clean   forget the virtual environments and the wheel
 #
 # Each Python found gets a virtual environment under .venvs/; one wheel is built for all of them.
@@ -33,7 +35,7 @@ interpreter = $(patsubst $(1)=%,%,$(filter $(1)=%,$(PYTHONS)))
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
 
-.PHONY: demo test lint bench clean venvs rust-test $(VERSIONS:%=pytest-%) $(VERSIONS:%=demo-%)
+.PHONY: demo test lint docs bench release clean venvs rust-test $(VERSIONS:%=pytest-%) $(VERSIONS:%=demo-%)
 
 demo: $(VERSIONS:%=demo-%)
 
@@ -44,6 +46,7 @@ $(VERSIONS:%=demo-%): demo-%: .venvs/%/.wheel
 test:
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory rust-test
+	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory $(VERSIONS:%=pytest-%)
 	@echo "── tested ──"
 	@for version in $(VERSIONS); do \
@@ -71,6 +74,12 @@ $(VERSIONS:%=pytest-%): pytest-%: .venvs/%/.wheel
 	@echo "── pytest on Python $* ──"
 	$(call python,$*) -m pytest $(PYTEST_ARGS)
 
+docs: .venvs/$(NEWEST)/.wheel
+	$(call python,$(NEWEST)) -m mkdocs build --quiet --strict
+
+release: .venvs/$(NEWEST)/.deps
+	.ci/release $(call python,$(NEWEST))
+
 bench: .venvs/$(NEWEST)/.wheel
 	cargo bench --workspace
 	$(call python,$(NEWEST)) benches/pallas_call.py $(BENCH_ARGS)
@@ -81,7 +90,7 @@ venvs: $(VERSIONS:%=.venvs/%/.wheel)
 $(VERSIONS:%=.venvs/%/.deps): .venvs/%/.deps: pyproject.toml
 	$(call interpreter,$*) -m venv --clear .venvs/$*
 	$(call python,$*) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(call python,$*) -m pip install --quiet $(call jax,$*) --group test --group lint
+	$(call python,$*) -m pip install --quiet $(call jax,$*) --group test --group lint --group docs
 	@touch $@
 
 $(VERSIONS:%=.venvs/%/.wheel): .venvs/%/.wheel: .venvs/%/.deps dist/.wheel
@@ -94,4 +103,4 @@ dist/.wheel: $(RUST) $(PACKAGE) pyproject.toml README.md LICENSE | .venvs/$(NEWE
 	@touch $@
 
 clean:
-	rm -rf .venvs dist
+	rm -rf .venvs dist site

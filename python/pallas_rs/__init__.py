@@ -8,11 +8,11 @@ from pallas_rs import _jax_internals
 _jax_internals.check_jax()
 
 from pallas_rs import _ad, _ffi, _hook  # noqa: E402
-from pallas_rs._core import __version__ as __version__  # noqa: E402
 from pallas_rs._compare import Comparison as Comparison  # noqa: E402
 from pallas_rs._compare import OutputComparison as OutputComparison  # noqa: E402
 from pallas_rs._compare import compare as compare  # noqa: E402
 from pallas_rs._compare import load_comparison as load_comparison  # noqa: E402
+from pallas_rs._core import __version__ as __version__  # noqa: E402
 from pallas_rs._errors import ArithmeticFaultError as ArithmeticFaultError  # noqa: E402
 from pallas_rs._errors import BarrierError as BarrierError  # noqa: E402
 from pallas_rs._errors import DeadlockError as DeadlockError  # noqa: E402
@@ -33,6 +33,8 @@ from pallas_rs._report import Report as Report  # noqa: E402
 from pallas_rs._report import last_report as last_report  # noqa: E402
 from pallas_rs._report import reports as reports  # noqa: E402
 from pallas_rs._simulate import simulate as simulate  # noqa: E402
+from pallas_rs._timeline import Timeline as Timeline  # noqa: E402
+from pallas_rs._timeline import timeline as timeline  # noqa: E402
 
 _ffi.register()
 _hook.install()

@@ -29,9 +29,9 @@ def install() -> None:
 
     Other packages may wrap it as well, before or after.
     """
-    original = jax_internals.pallas_call_lowering()
-    if _is_installed(original):
+    if is_installed():
         return
+    original = jax_internals.pallas_call_lowering()
 
     @functools.wraps(original)
     def lowering(ctx: Any, *nodes: Any, interpret: Any, **params: Any) -> Any:
@@ -65,7 +65,9 @@ def _check_shapes(ctx: Any, *, name: str, out_avals: Sequence[Any], **_: Any) ->
     _interpret.check_shapes(name, [*ctx.avals_in, *out_avals])
 
 
-def _is_installed(rule: Any) -> bool:
+def is_installed() -> bool:
+    """Whether JAX's rule is still, or leads to, the one installed here."""
+    rule: Any = jax_internals.pallas_call_lowering()
     while rule is not None:
         if hasattr(rule, _MARK):
             return True

@@ -19,7 +19,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "limits": ("check", "ignore"),
 }
 
-_BOOLEANS = ("detect_races", "skip_floating_point_ops", "strict_proxy", "lints")
+_BOOLEANS = ("detect_races", "skip_floating_point_ops", "strict_proxy", "progress", "lints")
 
 # Field, least value, whether None is allowed.
 _INTEGERS = (
@@ -88,6 +88,7 @@ class Params:
             target holds.
         max_steps: Steps after which a run is given up, or None.
         trace: File to write a timeline to, or None.
+        progress: Whether a run of more than some seconds says on a terminal how far it is.
     """
 
     detect_races: bool = False
@@ -115,6 +116,7 @@ class Params:
     resident_clusters: int | None = None
     max_steps: int | None = None
     trace: str | None = None
+    progress: bool = True
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -176,6 +178,7 @@ class Params:
             "skip_floating_point_ops": self.skip_floating_point_ops,
             "logging": _logging_option(self.logging_mode),
             "trace": self.trace,
+            "progress": self.progress,
         }
 
 

@@ -63,12 +63,14 @@ class Report:
         run_id: Number of the run in this process; later runs have greater ones.
         kernel: Name of the kernel.
         failure: Text of the failure, or None if the run went through.
+        seconds: How long the run took.
     """
 
     run_id: int
     kernel: str
     failure: str | None
     _json: str = dataclasses.field(repr=False)
+    seconds: float = dataclasses.field(default=0.0, compare=False)
 
     @functools.cached_property
     def _data(self) -> Mapping[str, Any]:
@@ -101,6 +103,12 @@ class Report:
         """Counts: blocks, ops, calls left to XLA, bytes moved, floating-point ops."""
         stats: Mapping[str, Any] = self._data.get("stats", {})
         return stats
+
+    @property
+    def trace(self) -> str | None:
+        """The file that holds the run's timeline, if it was traced."""
+        trace: str | None = self._data.get("trace")
+        return trace
 
     def to_json(self) -> str:
         """The whole report as JSON."""

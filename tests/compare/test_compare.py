@@ -160,7 +160,7 @@ def test_given_tolerances_are_used():
 
 
 def test_without_a_gpu_and_a_record_it_says_so():
-    with pytest.raises(pallas_rs.UnsupportedError, match="no GPU to compare with.*native="):
+    with pytest.raises(pallas_rs.UnsupportedError, match=r"no GPU to compare with.*native="):
         pallas_rs.compare(exp, X)
 
 
@@ -204,4 +204,6 @@ def test_a_gpu_that_the_kernel_is_not_for_is_refused(monkeypatch):
 
     monkeypatch.setattr(_sides, "find_gpu", FakeGpu)
     with pytest.raises(pallas_rs.UnsupportedError, match=r"capability 9\.x, and NVIDIA B200"):
-        pallas_rs.compare(call, jnp.ones((64, 64), jnp.float16), params=pallas_rs.Params(target="h100"))
+        pallas_rs.compare(
+            call, jnp.ones((64, 64), jnp.float16), params=pallas_rs.Params(target="h100")
+        )

@@ -61,9 +61,7 @@ def test_a_large_output_is_recorded_as_a_sample(tmp_path):
     found = pallas_rs.compare(scale, x, native=tmp_path / "large")
     assert found
     assert found.outputs[0].compared == 1 << 16
-    wrong = pallas_rs.compare(
-        lambda x: scale(x).at[599].set(0), x, native=tmp_path / "large"
-    )
+    wrong = pallas_rs.compare(lambda x: scale(x).at[599].set(0), x, native=tmp_path / "large")
     assert wrong.outputs[0].first.index[0] == 599
     wrong.save(tmp_path / "again")
     assert str(pallas_rs.load_comparison(tmp_path / "again")) == str(wrong)

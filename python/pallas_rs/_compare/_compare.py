@@ -80,7 +80,7 @@ def compare(
         for i, value in enumerate(values)
     )
     return Comparison(
-        name=getattr(fn, "__name__", type(fn).__name__),
+        name=_name(fn, interpreted.kernels),
         outputs=outputs,
         environment=side.environment,
         interpreted_seconds=interpreted.run.seconds,
@@ -189,6 +189,13 @@ def _compare_output(
         grid_point=None if tile is None else tile.grid_point,
     )
     return dataclasses.replace(found, first=first)
+
+
+def _name(fn: Callable[..., Any], kernels: Kernels) -> str:
+    """The kernel's name if there is one kernel: functions are often nameless wrappers."""
+    if len(kernels.all) == 1:
+        return kernels.all[0].name
+    return getattr(fn, "__name__", type(fn).__name__)
 
 
 def _names(tree: Any) -> list[str]:

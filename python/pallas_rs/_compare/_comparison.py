@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pallas_rs._compare import _plot, _record, _text
 from pallas_rs._compare._measure import Array, OutputComparison

@@ -51,7 +51,9 @@ class Kernel:
         for mapping in self._mapping.block_mappings[self._mapping.num_inputs :]:
             sizes = [_block_size(dim) for dim in mapping.block_shape]
             blocks = math.prod(
-                -(-n // size) for n, size in zip(mapping.array_aval.shape, sizes, strict=True) if size
+                -(-n // size)
+                for n, size in zip(mapping.array_aval.shape, sizes, strict=True)
+                if size
             )
             visits = max(visits, points // max(1, blocks))
         return visits

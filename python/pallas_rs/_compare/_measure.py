@@ -122,9 +122,13 @@ class Errors:
             distance = np.where(a > b, a - b, b - a) if wide != np.complex128 else abs(a - b)
             # Where one value is not finite there is no distance to speak of.
             self.absolute = np.where(
-                self.different, np.nan_to_num(distance.astype(np.float64), nan=np.inf, posinf=np.inf), 0.0
+                self.different,
+                np.nan_to_num(distance.astype(np.float64), nan=np.inf, posinf=np.inf),
+                0.0,
             )
-            self._size = abs(b.astype(np.complex128 if wide == np.complex128 else np.float64))
+            self._size: Array = abs(
+                b.astype(np.complex128 if wide == np.complex128 else np.float64)
+            )
             self.relative = np.where(
                 self.absolute == 0,
                 0.0,
@@ -144,9 +148,10 @@ class Errors:
         """Errors in units in the last place: how many floats lie between the two."""
         if not self._inexact or jnp.issubdtype(self._b.dtype, jnp.complexfloating):
             return None
-        steps = _rank(self._a).astype(np.float64) - _rank(self._b).astype(np.float64)
+        # Two positions of 64 bits may be further apart than an int64 can say.
+        steps = _rank(self._a).astype(np.longdouble) - _rank(self._b).astype(np.longdouble)
         unordered = self.different & ~np.isfinite(self.absolute)
-        return np.where(self.different, np.where(unordered, np.inf, abs(steps)), 0.0)
+        return np.where(self.different, np.where(unordered, np.inf, abs(steps)), 0.0).astype(float)
 
 
 def _wide(dtype: Any) -> Any:

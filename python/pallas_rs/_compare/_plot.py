@@ -37,7 +37,9 @@ def plot(comparison: Comparison) -> matplotlib.figure.Figure:
             counts.set_yscale("symlog")
             counts.set_xlabel("error in units in the last place")
         else:
-            counts.bar(["same", "different"], [output.compared - output.different, output.different])
+            counts.bar(
+                ["same", "different"], [output.compared - output.different, output.different]
+            )
         counts.set_ylabel("elements")
     verdict = "agree" if comparison.agrees else "differ"
     figure.suptitle(f"{comparison.name} and {comparison.environment.device} {verdict}")

@@ -61,7 +61,7 @@ def tolerance_for(
     if terms > 1:
         rounded_terms = max(eps, _TF32_EPS if tf32 else 0.0)
         sums = _DEVIATIONS * math.sqrt(terms) * 2.0**-24 + rounded_terms
-    finite = abs(native.astype(np.complex128 if native.dtype.kind == "c" else np.float64))
+    finite: Any = abs(native.astype(np.complex128 if native.dtype.kind == "c" else np.float64))
     finite = finite[np.isfinite(finite)]
     scale = float(finite.max()) if finite.size else 0.0
     return Tolerance(

@@ -114,6 +114,8 @@ pub struct Options {
     pub logging: Vec<String>,
     /// Timeline file.
     pub trace: Option<String>,
+    /// Tell the host how far a long run is.
+    pub progress: bool,
 }
 
 impl Default for Options {
@@ -139,6 +141,7 @@ impl Default for Options {
             skip_floating_point_ops: false,
             logging: Vec::new(),
             trace: None,
+            progress: true,
         }
     }
 }

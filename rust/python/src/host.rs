@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use pallas_rs_vm::report::Report;
 use pallas_rs_vm::{Host, HostArray, HostError};
@@ -11,6 +12,7 @@ use pallas_rs_xla_ffi::{Call, Process};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::progress::Progress;
 use crate::runs::Run;
 use crate::{arrays, signals};
 
@@ -43,6 +45,7 @@ impl Process for PythonProcess {
         signals::watch();
         Box::new(PythonCall {
             run: Run::begin(kernel),
+            progress: Mutex::new(Progress::new(kernel)),
             interrupts_seen: AtomicUsize::new(signals::count()),
         })
     }
@@ -52,6 +55,7 @@ impl Process for PythonProcess {
 #[derive(Debug)]
 struct PythonCall {
     run: Run,
+    progress: Mutex<Progress>,
     interrupts_seen: AtomicUsize,
 }
 
@@ -89,6 +93,14 @@ impl Host for PythonCall {
             let args = arrays::to_python(services.py(), args)?;
             services.call_method1("callback", (id, args))
         })
+    }
+
+    fn save(&self, path: &str, contents: &[u8]) -> Result<(), HostError> {
+        std::fs::write(path, contents).map_err(|e| HostError(format!("cannot write {path}: {e}")))
+    }
+
+    fn advanced(&self, blocks: u64, all: u64) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).advance(blocks, all);
     }
 
     fn interrupted(&self) -> bool {

@@ -4,6 +4,7 @@ mod arrays;
 mod handlers;
 mod host;
 mod program;
+mod progress;
 mod rules;
 mod runs;
 mod signals;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pallas_rs_vm::report::Report;
 use pyo3::prelude::*;
@@ -23,6 +23,8 @@ struct Ended {
     failure: Option<String>,
     /// Text is made of it when somebody asks. None: a panic left nothing to report.
     report: Option<Report>,
+    /// How long it took.
+    seconds: f64,
 }
 
 #[derive(Debug)]
@@ -43,15 +45,17 @@ static ONE_ENDED: Condvar = Condvar::new();
 pub(crate) struct Run {
     id: u64,
     kernel: String,
+    begun: Instant,
 }
 
 impl Run {
+    #[allow(clippy::disallowed_methods, reason = "how long a run took is no part of its report")]
     pub(crate) fn begin(kernel: &str) -> Run {
         let mut runs = lock();
         let id = runs.next_id;
         runs.next_id += 1;
         runs.in_flight.push((id, std::process::id()));
-        Run { id, kernel: kernel.to_owned() }
+        Run { id, kernel: kernel.to_owned(), begun: Instant::now() }
     }
 
     /// Keeps what is known of the run.
@@ -61,6 +65,7 @@ impl Run {
             kernel: self.kernel.clone(),
             failure: failure.map(str::to_owned),
             report,
+            seconds: self.begun.elapsed().as_secs_f64(),
         };
         let mut runs = lock();
         if runs.ended.len() == KEPT {
@@ -81,12 +86,13 @@ fn lock() -> MutexGuard<'static, Runs> {
     RUNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last ended runs, oldest first: run id, kernel name, failure text or None, report as JSON.
+/// The last ended runs, oldest first: run id, kernel name, failure text or None, report as JSON,
+/// seconds.
 #[pyfunction]
-pub(crate) fn reports() -> Vec<(u64, String, Option<String>, String)> {
+pub(crate) fn reports() -> Vec<(u64, String, Option<String>, String, f64)> {
     let ended = lock().ended.clone();
     let json = |report: Option<Report>| report.map_or_else(|| "{}".to_owned(), |r| r.to_json());
-    ended.into_iter().map(|e| (e.id, e.kernel, e.failure, json(e.report))).collect()
+    ended.into_iter().map(|e| (e.id, e.kernel, e.failure, json(e.report), e.seconds)).collect()
 }
 
 /// Id of the run that began last, 0 before the first.

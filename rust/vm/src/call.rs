@@ -13,6 +13,7 @@ use crate::race::{Race, RaceDetector};
 use crate::report::{Differs, Finding, Report};
 use crate::scheduler::{Rerun, Schedule, run_schedules};
 use crate::stats::Stats;
+use crate::trace::Tracer;
 use crate::trap::{Trap, TrapKind};
 use crate::{Executable, GlobalBuffer};
 use pallas_rs_ir::options::OutOfBounds;
@@ -43,6 +44,7 @@ pub(crate) fn run(
             host,
             stats: Stats::default(),
             races: Vec::new(),
+            traced: None,
         })
     });
     let mut runs = match prepared {
@@ -63,6 +65,14 @@ pub(crate) fn run(
     );
     if let Some((schedule, difference)) = &explored.difference {
         findings.push(Finding::from_difference(program, schedule, &differs(program, *difference)));
+    }
+    if let (Some(path), Some(traced)) = (&options.trace, &runs.traced) {
+        let json = traced.tracer.to_json(program, bounds, &findings);
+        if let Err(error) = host.save(path, json.as_bytes()) {
+            let kind = TrapKind::Host { call: "trace".to_owned(), message: error.0 };
+            let schedule = Schedule::first(options);
+            findings.push(Finding::from_trap(program, &schedule, &kind.into()));
+        }
     }
     Report::new(program, explored.runs, findings, runs.stats)
 }
@@ -86,6 +96,13 @@ struct Runs<'a> {
     host: &'a dyn Host,
     stats: Stats,
     races: Vec<(Schedule, Race)>,
+    traced: Option<Traced>,
+}
+
+/// The timeline of one run: the first one, or the first that failed.
+struct Traced {
+    tracer: Tracer,
+    failed: bool,
 }
 
 impl Rerun for Runs<'_> {
@@ -101,19 +118,28 @@ impl Rerun for Runs<'_> {
             host: self.host,
             max_rounds: options.max_steps.unwrap_or(MAX_ROUNDS),
         };
-        if !options.detect_races {
-            let done = if self.alone() {
+        let done = match (options.detect_races, options.trace.is_some()) {
+            (false, false) if self.alone() => {
                 in_order::run(self.executable, &call, &self.grid, schedule, &mut self.stats)
-            } else {
-                self.go(&call, schedule, NoObserver).0
-            };
-            self.arrays.end();
-            return done;
-        }
-        let blocks = program.cluster.iter().product::<usize>() as u32;
-        let detector = RaceDetector::new(blocks, program.num_threads as u32, self.code.warps);
-        let (done, detector) = self.go(&call, schedule, detector);
-        self.races.extend(detector.into_races().into_iter().map(|race| (schedule.clone(), race)));
+            }
+            (false, false) => self.go(&call, schedule, NoObserver).0,
+            (true, false) => {
+                let (done, detector) = self.go(&call, schedule, self.detector());
+                self.found(schedule, detector);
+                done
+            }
+            (false, true) => {
+                let (done, tracer) = self.go(&call, schedule, self.tracer());
+                self.traced(tracer, done.is_err());
+                done
+            }
+            (true, true) => {
+                let (done, both) = self.go(&call, schedule, (self.detector(), self.tracer()));
+                self.found(schedule, both.0);
+                self.traced(both.1, done.is_err());
+                done
+            }
+        };
         self.arrays.end();
         done
     }
@@ -128,6 +154,27 @@ impl Rerun for Runs<'_> {
 }
 
 impl Runs<'_> {
+    fn detector(&self) -> RaceDetector {
+        let program = &self.code.program;
+        let blocks = program.cluster.iter().product::<usize>() as u32;
+        RaceDetector::new(blocks, program.num_threads as u32, self.code.warps)
+    }
+
+    fn found(&mut self, schedule: &Schedule, detector: RaceDetector) {
+        let races = detector.into_races().into_iter();
+        self.races.extend(races.map(|race| (schedule.clone(), race)));
+    }
+
+    fn tracer(&self) -> Tracer {
+        Tracer::new(&self.code.allocs)
+    }
+
+    fn traced(&mut self, tracer: Tracer, failed: bool) {
+        if self.traced.as_ref().is_none_or(|known| failed && !known.failed) {
+            self.traced = Some(Traced { tracer, failed });
+        }
+    }
+
     /// Whether points run one after another, each by a single thread.
     fn alone(&self) -> bool {
         let program = &self.code.program;

@@ -44,6 +44,21 @@ pub trait Host: Sync {
     /// When the callback raises or is not known in this process.
     fn callback(&self, id: u64, args: &[HostArray]) -> Result<Vec<HostArray>, HostError>;
 
+    /// Writes a file, for what a run is asked to leave behind.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn save(&self, path: &str, contents: &[u8]) -> Result<(), HostError> {
+        let _ = contents;
+        Err(HostError(format!("no file system here for `{path}`")))
+    }
+
+    /// Since this was called last, `blocks` more of all blocks have ended. Called about as often as
+    /// [`Host::interrupted`], unless the options forbid it.
+    fn advanced(&self, blocks: u64, all: u64) {
+        let _ = (blocks, all);
+    }
+
     /// Whether the user asked to stop (Ctrl-C). Polled at most every few milliseconds.
     fn interrupted(&self) -> bool;
 }

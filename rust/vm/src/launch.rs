@@ -27,6 +27,7 @@ impl<O: Observer> Worker<O> {
             strips: Vec::new(),
             patience: PATIENCE,
             asked: 0,
+            blocks_ended: 0,
         }
     }
 }
@@ -214,6 +215,7 @@ impl Resident {
     fn finish<O: Observer>(&mut self, worker: &mut Worker<O>) {
         self.cluster.engines.loads.clear();
         self.cluster.engines.tensor.clear();
+        worker.blocks_ended += self.cluster.blocks.len() as u64;
         if O::WATCHES {
             for block in 0..self.cluster.blocks.len() as u32 {
                 worker.observer.on_block_end(self.cluster.index, block);

@@ -20,6 +20,7 @@ pub mod rules;
 mod scheduler;
 pub mod stats;
 mod sync;
+mod trace;
 pub mod trap;
 mod units;
 mod workers;

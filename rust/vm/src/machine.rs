@@ -42,6 +42,16 @@ pub(crate) struct Call<'a> {
     pub(crate) max_rounds: u64,
 }
 
+impl Call<'_> {
+    /// Blocks that all runs of the call have to run, together.
+    pub(crate) fn blocks(&self) -> u64 {
+        let program = &self.code.program;
+        let points = self.grid.iter().product::<u64>();
+        let blocks = program.cluster.iter().product::<usize>() as u64;
+        points.saturating_mul(blocks).saturating_mul(u64::from(program.options.seeds.max(1)))
+    }
+}
+
 /// What one OS thread works with.
 pub(crate) struct Worker<O> {
     pub(crate) pool: Pool,
@@ -54,6 +64,8 @@ pub(crate) struct Worker<O> {
     pub(crate) patience: i64,
     /// How often it was asked.
     pub(crate) asked: i64,
+    /// Blocks that have ended since then.
+    pub(crate) blocks_ended: u64,
 }
 
 /// Clusters are the unit of launching; blocks of one cluster reach each other's memory.

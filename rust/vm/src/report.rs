@@ -138,6 +138,9 @@ pub struct Report {
     pub suppressed: Vec<Suppressed>,
     /// Counters.
     pub stats: Stats,
+    /// The file that holds the timeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
 }
 
 /// Findings that were asked not to be reported.
@@ -176,6 +179,7 @@ impl Report {
             findings,
             suppressed,
             stats,
+            trace: program.options.trace.clone(),
         }
     }
 

@@ -299,11 +299,15 @@ impl<O: Observer> Ctx<'_, O> {
         Ok(())
     }
 
-    /// Asks the host whether the user wants to stop.
+    /// Tells the host how far the run is, and asks it whether the user wants to stop.
     #[cold]
     pub(crate) fn ask_host(&mut self) -> Result<()> {
         self.worker.patience += PATIENCE;
         self.worker.asked += 1;
+        if self.call.code.program.options.progress {
+            let ended = std::mem::take(&mut self.worker.blocks_ended);
+            self.call.host.advanced(ended, self.call.blocks());
+        }
         if self.call.host.interrupted() { Err(TrapKind::Interrupted.into()) } else { Ok(()) }
     }
 }
