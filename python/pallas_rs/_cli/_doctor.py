@@ -102,7 +102,7 @@ def doctor(options: argparse.Namespace, out: TextIO) -> int:
 
 
 def _facts() -> Iterator[tuple[str, str]]:
-    yield "pallas-rs", f"{_core.__version__}, program format {_core.WIRE_VERSION}"
+    yield "pallas-rs", _core.__version__
     yield "python", f"{platform.python_version()} on {platform.platform()}"
     yield "jax", f"{jax.__version__}, jaxlib {importlib.metadata.version('jaxlib')}"
     devices = ", ".join(sorted({device.device_kind for device in jax.devices()}))
