@@ -35,7 +35,7 @@ enum Lane {
     Tma,
     /// Copies that threads wait for themselves.
     CpAsync,
-    /// Products of the tensor core.
+    /// Products of the tensor core, and what goes to and from its memory.
     TensorCore,
 }
 
@@ -69,7 +69,12 @@ enum What {
     Load,
     Store,
     Copy,
-    Product,
+    Wgmma,
+    Tcgen05,
+    Commit,
+    TmemCopy,
+    TmemLoad,
+    TmemStore,
 }
 
 impl What {
@@ -84,7 +89,12 @@ impl What {
             What::Load => "TMA load",
             What::Store => "TMA store",
             What::Copy => "cp.async",
-            What::Product => "wgmma",
+            What::Wgmma => "wgmma",
+            What::Tcgen05 => "tcgen05",
+            What::Commit => "commit",
+            What::TmemCopy => "copy to TMEM",
+            What::TmemLoad => "TMEM load",
+            What::TmemStore => "TMEM store",
         }
     }
 }

@@ -193,8 +193,13 @@ impl Observer for Tracer {
     fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
         let issued = self.step(at, What::Issue, false);
         let bytes = match operation.engine {
-            Engine::Wgmma => 0,
             Engine::TmaLoad | Engine::TmaStore | Engine::CpAsync => bytes(operation.writes),
+            Engine::Wgmma
+            | Engine::Tcgen05
+            | Engine::Commit
+            | Engine::TmemCopy
+            | Engine::TmemLoad
+            | Engine::TmemStore => 0,
         };
         let flight = InFlight { at, issued, bytes };
         self.in_flight.insert((at.thread.cluster, operation.ticket), flight);
@@ -208,7 +213,12 @@ impl Observer for Tracer {
             Engine::TmaLoad => (Lane::Tma, What::Load),
             Engine::TmaStore => (Lane::Tma, What::Store),
             Engine::CpAsync => (Lane::CpAsync, What::Copy),
-            Engine::Wgmma => (Lane::TensorCore, What::Product),
+            Engine::Wgmma => (Lane::TensorCore, What::Wgmma),
+            Engine::Tcgen05 => (Lane::TensorCore, What::Tcgen05),
+            Engine::Commit => (Lane::TensorCore, What::Commit),
+            Engine::TmemCopy => (Lane::TensorCore, What::TmemCopy),
+            Engine::TmemLoad => (Lane::TensorCore, What::TmemLoad),
+            Engine::TmemStore => (Lane::TensorCore, What::TmemStore),
         };
         let At { thread, span } = flight.at;
         let place = Place { cluster, block: thread.block, lane };
@@ -223,7 +233,7 @@ impl Observer for Tracer {
         self.slices.push(Slice { place, what, span, begin, end: self.now });
         let slice = self.slices.len() - 1;
         self.arrow(flight.issued, slice);
-        if engine == Engine::TmaLoad {
+        if matches!(engine, Engine::TmaLoad | Engine::Commit) {
             self.landing.insert(cluster, slice);
         }
     }
