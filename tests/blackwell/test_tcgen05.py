@@ -450,6 +450,87 @@ def test_a_pair_with_the_left_operand_in_tensor_memory(run, rand):
     np.testing.assert_allclose(run(kernel, a, b), wide(a) @ wide(b).T, atol=1e-4)
 
 
+@needs_new_jax
+@pytest.mark.parametrize("completion", COMPLETION)
+@pytest.mark.parametrize(("m", "n"), [(256, 128), (256, 256), (128, 64), (128, 192), (128, 256)])
+def test_a_pair_with_scales(run, rand, m, n, completion):
+    """Only the leader waits for the copies; the other block's barrier never completes a phase.
+
+    Blocks of 64 rows keep the scales of each half of the columns apart.
+    """
+    k, block = 256, 32
+    half_m, half_n, small = m // 2, n // 2, m == 128
+    layouts = plgpu.TMEMLayout
+    split = functools.partial(plgpu.CopyPartition.PARTITIONED, 0)
+
+    def body(a, b, sa, sb, o, a_s, b_s, sa_s, sb_s, loaded, done, acc, sa_t, sb_t):
+        def copy(source, target, partition):
+            plgpu.copy_gmem_to_smem(
+                source, target, loaded, collective_axes="x", leader_tracked=partition
+            )
+
+        for source, target in ((a, a_s), (b, b_s), (sa, sa_s)):
+            copy(source, target, split())
+        copy(sb, sb_s, plgpu.CopyPartition.REPLICATED)
+
+        @pl.when(lax.axis_index("x") == 0)
+        def _lead():
+            plgpu.barrier_wait(loaded)
+            plgpu.async_copy_scales_to_tmem(sa_s, sa_t, collective_axis="x")
+            plgpu.async_copy_scales_to_tmem(sb_s, sb_t, collective_axis="x")
+            plgpu.tcgen05_mma(
+                acc,
+                a_s,
+                b_s.transpose((1, 0)),
+                done,
+                a_scale=sa_t,
+                b_scale=sb_t,
+                accumulate=False,
+                collective_axis="x",
+            )
+
+        plgpu.barrier_wait(done)
+        o[pl.ds(lax.axis_index("x") * half_m, half_m), :] = plgpu.async_load_tmem(acc)
+
+    columns = k // block
+    sb_smem = (1, columns // 4, 64, 16) if small else (n // 128, columns // 4, 32, 16)
+    sb_layout = layouts.SCALES_M64_COLLECTIVE_LAYOUT if small else layouts.SCALES_LAYOUT
+    scales = {"dtype": E8M0, "collective": True}
+    kernel = plgpu.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((m, n), F32),
+        cluster=(2,),
+        cluster_names=("x",),
+        scratch_types=[
+            smem((half_m, k), E5M2),
+            smem((half_n, k), E5M2),
+            plgpu.SMEM((1, columns // 4, 32, 16), E8M0),
+            plgpu.SMEM(sb_smem, E8M0),
+            plgpu.Barrier(num_arrivals=4),
+            tensor_barrier(),
+            plgpu.TMEM((half_m, n), F32, collective=True),
+            plgpu.TMEM((128, columns), layout=layouts.SCALES_LAYOUT, **scales),
+            plgpu.TMEM((256 if small else n, columns), layout=sb_layout, **scales),
+        ],
+    )
+    a, b = rand((m, k), F32, 1).astype(E5M2), rand((n, k), F32, 2).astype(E5M2)
+    sa, sb = (random_scales((rows, columns), E8M0, rows + 1) for rows in (m, n))
+    want = (wide(a) * np.repeat(wide(sa), block, axis=1)) @ (
+        wide(b) * np.repeat(wide(sb), block, axis=1)
+    ).T
+    if small:
+        halves = jnp.pad(sa.reshape(2, 64, columns), ((0, 0), (0, 64), (0, 0)))
+        sa = halves.reshape(256, columns)
+        groups = n // 64
+        x = sb.reshape(2, groups, 32, columns // 4, 4).transpose(3, 0, 2, 1, 4)
+        x = x.reshape(1, columns // 4, 64, groups * 4)
+        sb = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, 16 - groups * 4)))
+    else:
+        sb = arrange_scales(sb)
+    got = run(kernel, a, b, arrange_scales(sa), sb, async_completion=completion)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+
+
 def test_a_pair_lies_along_the_minor_axis(fails):
     def body(o, done):
         plgpu.tcgen05_commit_arrive(done, collective_axis="x")

@@ -176,10 +176,12 @@ impl Barriers {
         Ok(true)
     }
 
-    /// The first barrier that ends in the middle of a phase.
+    /// The first barrier that ends in the middle of a phase. One that no thread of its block has ever
+    /// waited for, and that collective copies arrive on, belongs to a block whose leader waits for it.
     pub(crate) fn check_end(&self) -> Option<(usize, BarrierRule)> {
         self.states.iter().enumerate().find_map(|(index, b)| {
-            (b.arrived > 0).then_some((
+            let awaited = b.observed > 0 || b.collectives == 0;
+            (b.arrived > 0 && awaited).then_some((
                 index,
                 BarrierRule::PendingAtEnd { arrived: b.arrived, needed: b.needed },
             ))
