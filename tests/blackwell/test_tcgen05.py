@@ -176,6 +176,60 @@ def test_an_operand_is_overwritten_too_early(races, rand):
     assert races(accumulated(1, refill_early=True), a, b) == ["C7"]
 
 
+def handed_over(*, in_order):
+    """Thread 0 starts a product, thread 1 goes on with the same accumulator and waits for both."""
+
+    def body(a, b, o, a_s, b_s, loaded, started, done, acc):
+        thread = lax.axis_index("wg")
+
+        @pl.when(thread == 0)
+        def _first():
+            plgpu.copy_gmem_to_smem(a, a_s, loaded)
+            plgpu.copy_gmem_to_smem(b, b_s, loaded)
+            plgpu.barrier_wait(loaded)
+            if not in_order:
+                plgpu.barrier_arrive(started)
+            plgpu.tcgen05_mma(acc, a_s, b_s.transpose((1, 0)), accumulate=False)
+            if in_order:
+                plgpu.barrier_arrive(started)
+
+        @pl.when(thread == 1)
+        def _second():
+            plgpu.barrier_wait(started)
+            plgpu.tcgen05_mma(acc, a_s, b_s.transpose((1, 0)), done)
+            plgpu.barrier_wait(done)
+            o[...] = plgpu.async_load_tmem(acc)
+
+    return plgpu.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((128, 64), F32),
+        num_threads=2,
+        thread_name="wg",
+        scratch_types=[
+            smem((128, 64), F16),
+            smem((64, 64), F16),
+            plgpu.Barrier(num_arrivals=2),
+            tensor_barrier(),
+            tensor_barrier(),
+            plgpu.TMEM((128, 64), F32),
+        ],
+    )
+
+
+@pytest.mark.parametrize("completion", COMPLETION)
+def test_an_accumulator_is_handed_over_without_a_wait(run, races, rand, completion):
+    a, b = rand((128, 64), F16, 1), rand((64, 64), F16, 2)
+    kernel = handed_over(in_order=True)
+    got = run(kernel, a, b, async_completion=completion, schedule="random", seeds=4)
+    np.testing.assert_allclose(got, 2 * wide(a) @ wide(b).T, atol=2e-4)
+    assert races(kernel, a, b, async_completion=completion) == []
+
+
+def test_an_accumulator_is_handed_over_too_early(races, rand):
+    a, b = rand((128, 64), F16, 1), rand((64, 64), F16, 2)
+    assert "C10" in races(handed_over(in_order=False), a, b)
+
+
 def test_nobody_waits_for_the_product(races, rand):
     a, b = rand((128, 64), F16, 1), rand((64, 64), F16, 2)
 

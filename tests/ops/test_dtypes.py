@@ -1,4 +1,4 @@
-"""Element types inside kernels, bit by bit against `ml_dtypes`; packed operands at the call's edge."""
+"""Element types in kernels, bit by bit against `ml_dtypes`; packed operands at the call's edge."""
 
 import jax
 import jax.numpy as jnp

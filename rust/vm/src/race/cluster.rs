@@ -49,6 +49,11 @@ pub(super) struct ThreadClock {
     pub(super) copies: Tick,
     /// Products and copies given to the tensor core.
     pub(super) tensor: Tick,
+    /// By product or copy: the thread's own tick when it was issued.
+    pub(super) tensor_issues: Vec<Tick>,
+    /// Products and copies of other threads that its own products come after: a commit of its own
+    /// is one for them too.
+    pub(super) tensor_parents: Vec<(Component, Tick)>,
     /// Loads and stores of tensor memory.
     pub(super) tmem: Tick,
 }
@@ -253,7 +258,8 @@ impl ClusterClock {
         pending: Tick,
         read_only: bool,
     ) {
-        let ThreadClock { stores, products, copies, tmem, .. } = self.threads[of as usize];
+        let ThreadClock { stores, products, copies, tmem, .. } = &self.threads[of as usize];
+        let (stores, products, copies, tmem) = (*stores, *products, *copies, *tmem);
         let learnt: &[(Meaning, Tick)] = match engine {
             Engine::TmaStore if read_only => &[(Meaning::StoreRead(of), stores)],
             Engine::TmaStore => {

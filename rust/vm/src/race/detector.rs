@@ -94,12 +94,16 @@ impl RaceDetector {
             at,
         };
         let mut bad: Vec<(Past, Fault)> = Vec::new();
+        let mut parents: Vec<(Component, Tick)> = Vec::new();
         let clusters = &self.clusters;
         shadow.access(
             bytes,
             past,
             |c| clusters.contains_key(&c),
             |earlier| {
+                if is_pipelined(&clusters[&number], earlier, &access) {
+                    parents.push((earlier.component, earlier.tick));
+                }
                 if let Some(fault) = judge(&clusters[&number], earlier, &access, window) {
                     bad.push((*earlier, fault));
                 }
@@ -108,6 +112,17 @@ impl RaceDetector {
         match owner {
             None => drop(self.gmem.insert(window.base.number, shadow)),
             Some(o) => drop(self.cluster(number).memory.insert((window.base, o), shadow)),
+        }
+        if !parents.is_empty() {
+            let clock = self.cluster(number);
+            let thread = clock.thread(at);
+            let all = &mut clock.threads[thread as usize].tensor_parents;
+            for (component, tick) in parents {
+                match all.iter_mut().find(|(c, _)| *c == component) {
+                    Some((_, known)) => *known = tick.max(*known),
+                    None => all.push((component, tick)),
+                }
+            }
         }
         for (earlier, fault) in bad {
             let engine = match clusters_meaning(&self.clusters, &earlier) {
@@ -194,6 +209,25 @@ fn barrier_rule(
     }
 }
 
+/// Whether the tensor core carries out an access after the earlier one without a wait. PTX ISA,
+/// tcgen05 pipelined instructions: products into one accumulator, and a product after the copies
+/// that bring its operands; of another thread, if its issue comes before.
+fn is_pipelined(cluster: &ClusterClock, earlier: &Past, access: &Access) -> bool {
+    let later = access.side;
+    if later.engine != Some(Engine::Tcgen05) || earlier.cluster != later.at.thread.cluster {
+        return false;
+    }
+    let (wrote, writes) = (earlier.kind != AccessKind::Read, later.kind != AccessKind::Read);
+    let issuer = match cluster.meaning(earlier.component) {
+        Meaning::TmemCopy(t) => t,
+        Meaning::Tcgen05(t) if wrote && writes => t,
+        _ => return false,
+    };
+    let issued = cluster.threads[issuer as usize].tensor_issues[earlier.tick as usize - 1];
+    let view = &cluster.threads[cluster.thread(later.at) as usize].view;
+    view.known.get(cluster.component(Meaning::Thread(issuer))) >= issued
+}
+
 /// Whether an access races with an earlier one that it overlaps.
 fn judge(
     cluster: &ClusterClock,
@@ -228,15 +262,8 @@ fn judge(
     if meaning == Meaning::Wgmma(thread) && later.engine == Some(Engine::Wgmma) {
         return None;
     }
-    if later.engine == Some(Engine::Tcgen05) {
-        let (wrote, writes) = (earlier.kind != AccessKind::Read, later.kind != AccessKind::Read);
-        // PTX ISA, tcgen05 pipelined instructions: products into one accumulator, and a product
-        // after the copies that bring its operands.
-        if meaning == Meaning::TmemCopy(thread)
-            || (meaning == Meaning::Tcgen05(thread) && wrote && writes)
-        {
-            return None;
-        }
+    if is_pipelined(cluster, earlier, access) {
+        return None;
     }
     let writes = earlier.kind != AccessKind::Read;
     let wait = |engine, issued: Tick, read_only| {
@@ -495,7 +522,9 @@ impl Observer for RaceDetector {
                 (component, component, clock.threads[thread as usize].products)
             }
             Engine::Tcgen05 | Engine::TmemCopy => {
-                clock.threads[thread as usize].tensor += 1;
+                let state = &mut clock.threads[thread as usize];
+                state.tensor += 1;
+                state.tensor_issues.push(state.own);
                 let meaning = if operation.engine == Engine::Tcgen05 {
                     Meaning::Tcgen05(thread)
                 } else {
@@ -519,6 +548,9 @@ impl Observer for RaceDetector {
                 let done = clock.threads[thread as usize].tensor;
                 for meaning in [Meaning::Tcgen05(thread), Meaning::TmemCopy(thread)] {
                     view.known.learn(clock.component(meaning), done);
+                }
+                for &(component, tick) in &clock.threads[thread as usize].tensor_parents {
+                    view.known.learn(component, tick);
                 }
                 clock.in_flight.insert(operation.ticket, view);
                 clock.bump(thread);

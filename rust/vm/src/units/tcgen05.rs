@@ -1,7 +1,8 @@
 //! Tensor cores that work on tensor memory: products, the copies that feed them, and commits.
 //!
 //! What one thread issues is carried out in the order of its issue (PTX ISA, tcgen05 pipelined
-//! instructions); what two threads issue is not ordered.
+//! instructions), and so is what several threads issue on the same tensor memory: a thread may go on
+//! with an accumulator that it has been handed without waiting for the products into it.
 
 use super::Transfer;
 use super::wgmma::Matrix;
@@ -78,6 +79,15 @@ impl TensorOp {
         }
     }
 
+    /// The allocations of tensor memory that it writes.
+    fn written(&self) -> PerBlock<Base> {
+        match &self.work {
+            Work::Copy { transfers, .. } => transfers.iter().map(|t| t.to.base).collect(),
+            Work::Product(product) => product.acc.iter().map(|m| m.base).collect(),
+            Work::Commit(_) => PerBlock::new(),
+        }
+    }
+
     fn arrives_on(&self, key: BarrierKey) -> bool {
         match &self.work {
             Work::Commit(barriers) => barriers.iter().any(|(k, _)| *k == key),
@@ -103,9 +113,24 @@ impl<O: Observer> Ctx<'_, O> {
         let due = |op: &TensorOp| op.at.thread == issuer && op.ticket <= last;
         while let Some(i) = self.cluster.engines.tensor.iter().position(due) {
             let op = self.cluster.engines.tensor.remove(i).expect("it is in flight");
+            self.perform_earlier(&op)?;
             self.perform_tensor(op)?;
         }
         Ok(())
+    }
+
+    /// Carries out what other threads have issued before an operation on memory that it uses.
+    fn perform_earlier(&mut self, op: &TensorOp) -> Result<()> {
+        loop {
+            let earlier = self.cluster.engines.tensor.iter().find(|other| {
+                other.ticket < op.ticket && other.written().iter().any(|&base| op.touches(base))
+            });
+            let Some((issuer, ticket)) = earlier.map(|other| (other.at.thread, other.ticket))
+            else {
+                return Ok(());
+            };
+            self.perform_tensor_until(issuer, ticket)?;
+        }
     }
 
     /// Carries out whatever touches an allocation that is about to go, and what comes before it.
