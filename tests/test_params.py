@@ -54,8 +54,10 @@ def test_params_are_true_and_frozen():
         ("seeds", 0, ">= 1"),
         ("num_workers", 0, ">= 1, or None"),
         ("num_cores_or_threads", 0, ">= 1"),
-        ("num_tma_threads_per_device", 0, ">= 1"),
-        ("vector_clock_size", 8, "None"),
+        ("num_tma_threads_per_device", -1, ">= 0"),
+        ("vector_clock_size", 0, ">= 1, or None"),
+        ("logging_mode", 3, "LoggingMode"),
+        ("schedule", "replay:xx", "a report gave"),
         ("schedule", "fifo", "'round_robin', 'random', 'pct'"),
         ("schedule", "pct:0", "'pct:<depth>'"),
         ("schedule", "replay:", "'replay:<schedule>'"),
@@ -83,7 +85,7 @@ def test_strict_watches_everything():
         ("random", "random"),
         ("pct", {"pct": 3}),
         ("pct:7", {"pct": 7}),
-        ("replay:0:1 2", {"replay": "0:1 2"}),
+        ("replay:0:1,2", {"replay": "0:1,2"}),
     ],
 )
 def test_schedules_as_options(schedule, option):

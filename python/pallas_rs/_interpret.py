@@ -15,7 +15,7 @@ import numpy as np
 from pallas_rs import _core, _ffi
 from pallas_rs import _jax_internals as jax_internals
 from pallas_rs._errors import InvalidGridError, UnsupportedError
-from pallas_rs._lowering import _allocation, _mesh, _source_info, _window
+from pallas_rs._lowering import _allocation, _grid, _mesh, _source_info, _window
 from pallas_rs._lowering._builder import Value
 from pallas_rs._lowering._context import Kernel, RuleContext, dtype_of, shape_of
 from pallas_rs._params import Params
@@ -140,6 +140,7 @@ class _PallasCallKernel(Kernel):
         num_dynamic = 0
         for axis, size in enumerate(grid_mapping.grid):
             if isinstance(size, (int, np.integer)):
+                _grid.check_size(f"grid dimension {axis}", int(size), 0)
                 self._grid.append({"static": int(size)})
                 sizes.append(int(size))
                 continue

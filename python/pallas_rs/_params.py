@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import re
 from typing import Any, Literal, Self
 
@@ -24,7 +25,8 @@ _BOOLEANS = ("detect_races", "skip_floating_point_ops", "strict_proxy", "progres
 # Field, least value, whether None is allowed.
 _INTEGERS = (
     ("num_cores_or_threads", 1, False),
-    ("num_tma_threads_per_device", 1, False),
+    ("num_tma_threads_per_device", 0, False),
+    ("vector_clock_size", 1, True),
     ("seed", 0, False),
     ("seeds", 1, False),
     ("num_workers", 1, True),
@@ -34,7 +36,11 @@ _INTEGERS = (
 
 _SUPPRESSION = re.compile(r"(?P<code>PRS-[A-Z]+\d*)(?: at (?P<file>\S.*):(?P<line>\d+))?")
 
-_SCHEDULE = re.compile(r"round_robin|random|pct(?::(?P<depth>[1-9]\d*))?|replay:.+", re.S)
+# A replay is a list of turns: a thread, perhaps where it gave way, perhaps how often.
+_TURN = r"\s*\d+(?::\d+)?(?:\*\d+)?\s*"
+_SCHEDULE = re.compile(
+    rf"round_robin|random|pct(?::(?P<depth>[1-9]\d*))?|replay:{_TURN}(?:,{_TURN})*"
+)
 
 # Priority change points of `pct` where no depth is given: three ordering constraints
 # cover nearly all known concurrency bugs.
@@ -59,7 +65,7 @@ class Params:
             integers their largest value) or ``"zero"``.
         num_cores_or_threads: Accepted and checked; the kernel says how many threads a
             block has.
-        vector_clock_size: Must be None; clocks grow as needed.
+        vector_clock_size: Accepted and checked; clocks grow as needed.
         logging_mode: JAX's ``LoggingMode`` or None: what to log.
         num_tma_threads_per_device: Accepted and checked; every copy has its own clock.
         inline_mgpu: What inline Mosaic GPU code does that pallas_rs does not know:
@@ -86,7 +92,7 @@ class Params:
             depend on it.
         resident_clusters: Clusters that run at the same time, or None: as many as the
             target holds.
-        max_steps: Steps after which a run is given up, or None.
+        max_steps: Turns of threads after which a run is given up, or None: 100 million.
         trace: File to write a timeline to, or None.
         progress: Whether a run of more than some seconds says on a terminal how far it is.
     """
@@ -125,12 +131,15 @@ class Params:
             _check_choice(name, getattr(self, name), (False, True))
         for name, least, optional in _INTEGERS:
             _check_integer(name, getattr(self, name), least, optional)
-        if self.vector_clock_size is not None:
-            raise ValueError(f"vector_clock_size={self.vector_clock_size!r}: must be None")
+        if self.logging_mode is not None and not isinstance(self.logging_mode, enum.Flag):
+            raise ValueError(
+                f"logging_mode={self.logging_mode!r}: must be a `LoggingMode` of JAX, or None"
+            )
         if not isinstance(self.schedule, str) or not _SCHEDULE.fullmatch(self.schedule):
             raise ValueError(
                 f"schedule={self.schedule!r}: must be one of 'round_robin', 'random',"
-                " 'pct', 'pct:<depth>', 'replay:<schedule>'"
+                " 'pct', 'pct:<depth>', 'replay:<schedule>', where a schedule is one that a"
+                " report gave: 'replay:0,1:3,0*2'"
             )
         # Params are hashed.
         object.__setattr__(self, "suppress", tuple(self.suppress))

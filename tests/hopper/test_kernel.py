@@ -368,3 +368,23 @@ def test_what_is_left_to_later_says_so(run):
     )
     with pytest.raises(pallas_rs.UnsupportedError, match=r"semaphore_signal.*\n.*test_kernel\.py"):
         run(kernel)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "said"),
+    [
+        ({"grid": (-1,), "grid_names": ("x",)}, "grid dimension 0 is -1"),
+        ({"cluster": (0,), "cluster_names": ("c",)}, "cluster dimension 0 is 0"),
+        ({"num_threads": 0, "thread_name": "t"}, "num_threads is 0"),
+        ({"grid": (2, 2), "grid_names": ("g", "g")}, "two axes .* 'g'"),
+    ],
+)
+def test_a_mesh_that_no_launch_has_is_refused(mesh, said):
+    kernel = plgpu.kernel(
+        lambda o: None,
+        out_type=jax.ShapeDtypeStruct((8,), jnp.float32),
+        interpret=pallas_rs.Params(),
+        **mesh,
+    )
+    with pytest.raises(pallas_rs.InvalidGridError, match=said):
+        kernel()

@@ -56,3 +56,8 @@ def test_a_rank_zero_operand():
         return lax.igamma(x, x + 1)
 
     assert_same(in_kernel(function, x, fallback=True), function(x), 1e-5)
+
+
+def test_complex_constants():
+    x = sample("float32", (4, 8))
+    assert_same(in_kernel(lambda x: jnp.abs(x + 1j), x, fallback=True), jnp.abs(x + 1j), 1e-6)

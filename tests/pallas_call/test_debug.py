@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pallas_rs
 import pytest
 from jax.experimental import pallas as pl
@@ -54,6 +55,21 @@ def test_callbacks():
     x = arange(3)
     jax.block_until_ready(pallas_call(kernel, x, grid=(2,))(x))
     assert seen == [(0, 1.0), (1, 1.0)]
+
+
+def test_pure_callbacks():
+    def kernel(x_ref, o_ref, n_ref):
+        shapes = (jax.ShapeDtypeStruct((4,), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32))
+        o_ref[...], n_ref[0] = jax.pure_callback(lambda x: (np.sqrt(x), x.size), shapes, x_ref[...])
+
+    def run(x):
+        out = (jax.ShapeDtypeStruct((4,), jnp.float32), jax.ShapeDtypeStruct((1,), jnp.int32))
+        return pl.pallas_call(kernel, out_shape=out, interpret=pallas_rs.Params())(x)
+
+    for function in (run, jax.jit(run)):
+        roots, count = function(jnp.arange(4.0) ** 2)
+        np.testing.assert_array_equal(roots, np.arange(4.0))
+        assert count == 4
 
 
 def test_checks_fire(fails):

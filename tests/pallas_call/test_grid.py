@@ -129,6 +129,12 @@ def test_a_negative_bound(fails):
     assert "-3" in text
 
 
+@pytest.mark.parametrize("size", [-3, 2**31])
+def test_a_static_size_that_no_grid_has(size):
+    with pytest.raises(pallas_rs.InvalidGridError, match=f"grid dimension 1 is {size}: "):
+        pallas_call(lambda o_ref: None, jnp.zeros(8), grid=(2, size))()
+
+
 def test_a_grid_that_overflows(fails):
     def run(n, m):
         def kernel(o_ref):

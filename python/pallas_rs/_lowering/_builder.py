@@ -267,7 +267,8 @@ class Builder:
         data = element_bytes(array)
         width = np_dtype(name).itemsize
         first = data[:width]
-        if array.size and width <= 8 and first * array.size == data:
+        uniform = array.size and first * array.size == data
+        if uniform and width <= 8 and not name.startswith("complex"):
             return self.head("constant", name, array.shape, bits=int.from_bytes(first, "little"))
         return self.op("constant_array", [], name, array.shape, blob=self.blob(data))
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from pallas_rs import _jax_internals as jax_internals
 
+from . import _grid
 from ._builder import Val
 from ._context import Kernel, RuleContext
 from ._registry import rule
@@ -27,6 +28,13 @@ class MeshKernel(Kernel):
     """The lowering of a kernel with a mesh. All points of its grid exist at the same time."""
 
     def __init__(self, mesh: Any) -> None:
+        for axis, size in enumerate(mesh.grid):
+            _grid.check_size(f"grid dimension {axis}", int(size), 0)
+        for axis, size in enumerate(mesh.cluster):
+            _grid.check_size(f"cluster dimension {axis}", int(size), 1)
+        if mesh.num_threads is not None:
+            _grid.check_size("num_threads", int(mesh.num_threads), 1)
+        _grid.check_names([*mesh.grid_names, *mesh.cluster_names, mesh.thread_name])
         super().__init__(cluster_names=tuple(mesh.cluster_names))
         self.mesh = mesh
         self._sizes = (*mesh.grid, *mesh.cluster, mesh.num_threads or 1)
