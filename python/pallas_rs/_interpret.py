@@ -123,8 +123,8 @@ def check_shapes(name: str, avals: Sequence[Any]) -> None:
     for aval in avals:
         if not all(map(jax_internals.is_constant_dim, aval.shape)):
             raise UnsupportedError(
-                f"kernel {name} has an array of shape {tuple(aval.shape)}, and a program is made for sizes"
-                " that are known.\n"
+                f"kernel {name} has an array of shape {tuple(aval.shape)}, and a program is made"
+                " for sizes that are known.\n"
                 "  help: export for a shape without symbols, or one whose symbols stand for"
                 " dimensions that jax.vmap maps over"
             )

@@ -19,9 +19,12 @@ use crate::error::{Code, Failure};
 use crate::frame::Frame;
 
 /// How often a device that waits looks at what the process does.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(50);
 /// How long the process is idle before a device goes on alone.
-const IDLE: Duration = Duration::from_millis(200);
+const IDLE: Duration = Duration::from_millis(400);
+/// A process at work gets at least this fraction of a CPU, as 1 / n, on a machine that is overloaded.
+/// Devices that wait and look use a tenth of that.
+const AT_WORK: u32 = 50;
 /// How long a device waits at most for others that are outside of kernels. Less than the minute
 /// that XLA gives a collective.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -177,7 +180,7 @@ impl Patience {
     fn ended(&mut self) -> bool {
         let (now, cpu) = (Instant::now(), cpu_time());
         let idle = now - self.busy.0;
-        if cpu.saturating_sub(self.busy.1) > idle / 10 {
+        if cpu.saturating_sub(self.busy.1) > idle / AT_WORK {
             self.busy = (now, cpu);
         }
         now - self.busy.0 > IDLE || now - self.since > LIMIT
@@ -361,7 +364,7 @@ mod tests {
             let mut n = 1_u64;
             if device == 1 {
                 let begin = super::cpu_time();
-                while super::cpu_time() < begin + 3 * IDLE {
+                while super::cpu_time() < begin + IDLE {
                     n = std::hint::black_box(n.wrapping_mul(3));
                 }
             }
