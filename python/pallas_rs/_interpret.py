@@ -73,6 +73,10 @@ def interpret_call(
     return results[: len(out_avals)]
 
 
+# Compute capability of each target.
+_ARCH = {"a100": (8, 0), "h100": (9, 0), "h200": (9, 0), "b200": (10, 0), "b300": (10, 3)}
+
+
 def lower(
     operand_avals: Sequence[Any],
     *,
@@ -93,6 +97,7 @@ def lower(
         kernel = _PallasCallKernel(grid_mapping, operand_avals)
     else:
         kernel = _mesh.MeshKernel(mesh)
+    kernel.arch = _ARCH.get(interpret.target or "h100", kernel.arch)
     arguments = _Arguments(
         kernel, jaxpr, grid_mapping, operand_avals, out_avals, input_output_aliases
     )

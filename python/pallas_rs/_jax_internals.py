@@ -685,3 +685,26 @@ def gpu_interpreter() -> Any:
     from jax._src.pallas.mosaic_gpu.interpret.params import InterpretGPUParams
 
     return InterpretGPUParams()
+
+
+# ── MLIR of Mosaic GPU ──────────────────────────────────────────────────────────────────
+
+
+@functools.cache
+def mosaic_gpu_mlir() -> Any:
+    """What emits and reads the MLIR of a Mosaic GPU kernel; slow to import, so on demand."""
+    from types import SimpleNamespace
+
+    from jax._src.lib import mosaic_gpu_dialect
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects import func
+    from jax.experimental.mosaic import gpu as mgpu
+    from jax.experimental.mosaic.gpu import utils
+
+    def new_context() -> Any:
+        context = mlir.make_ir_context()
+        mosaic_gpu_dialect.register_dialect(context)
+        context.allow_unregistered_dialects = True  # for operations of the machine's own
+        return context
+
+    return SimpleNamespace(ir=ir, func=func, mgpu=mgpu, utils=utils, new_context=new_context)

@@ -30,6 +30,7 @@ for _module in (
     "_tensor_core",
     "_together",
     "_tensor_memory",
+    "_inline",
     "_noops",
 ):
     importlib.import_module(f"{__name__}.{_module}")

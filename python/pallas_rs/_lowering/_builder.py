@@ -140,6 +140,7 @@ class Builder:
         self._constant_bits: dict[int, int] = {}
         self._integers: dict[int, int] = {}
         self._blob_ids: dict[bytes, int] = {}
+        self._lane_bodies: dict[str, int] = {}
 
     # ---- values ------------------------------------------------------------------------------
 
@@ -279,6 +280,14 @@ class Builder:
         """The number of a byte string that travels beside the JSON."""
         return self._blob_ids.setdefault(data, len(self._blob_ids))
 
+    def lane_body(self, body: dict[str, Any]) -> int:
+        """The number of an inline body; equal ones are there once."""
+        return self._lane_bodies.setdefault(json.dumps(body), len(self._lane_bodies))
+
+    def span_number(self, span: Span) -> int:
+        """The number of a source line."""
+        return self._intern(span)
+
     def constant_bits(self, value: int) -> int | None:
         """The bits of all elements of a value, given by number, where it is a constant."""
         return self._constant_bits.get(value)
@@ -341,5 +350,6 @@ class Builder:
             },
             "values": self._types,
             "spans": [dataclasses.asdict(span) for span in self._spans],
+            "lane_bodies": [json.loads(body) for body in self._lane_bodies],
         }
         return json.dumps(program), list(self._blob_ids)

@@ -54,6 +54,10 @@ class Kernel:
         self.cluster_names = tuple(cluster_names)
         self.axes: dict[Any, Any] = {}
         self.mesh: Any = None
+        # Compute capability that inline bodies are emitted for.
+        self.arch = (9, 0)
+        # Whether a warp runs the code by itself.
+        self.in_warp = False
         # Whether the call must be kept even if nothing uses its results.
         self.has_side_effect = False
         # Set while equations of JAX's own helpers are lowered: the line that called the helper.

@@ -101,9 +101,11 @@ def _warps(ctx: RuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
     outer = axes.get(mesh.axis_name)
     axes[mesh.axis_name] = lambda: warp
     try:
+        ctx.kernel.in_warp = True
         with ctx.region([warp]) as region:
             ctx.kernel.lower_jaxpr(jaxprs[0], args, consts)
     finally:
+        ctx.kernel.in_warp = False
         del axes[mesh.axis_name]
         if outer is not None:
             axes[mesh.axis_name] = outer

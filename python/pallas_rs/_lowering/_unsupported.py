@@ -10,7 +10,6 @@ _EFFECT = "a kernel cannot reach the host's ordered effects"
 _CLUSTER = "cluster launch control and stores into a peer's shared memory are not modelled"
 _SEMAPHORE = "semaphores between blocks and devices are not modelled"
 _DEVICES = "memory shared by several devices is not modelled"
-_MLIR = "its body emits MLIR, which is not interpreted"
 
 UNSUPPORTED: dict[str, str] = {
     "infeed": _EFFECT,
@@ -33,7 +32,6 @@ UNSUPPORTED: dict[str, str] = {
     "semaphore_signal_multicast": _SEMAPHORE,
     "multimem_store": _DEVICES,
     "multimem_load_reduce": _DEVICES,
-    "inline_mgpu": _MLIR,
     "pin": "pinning a buffer outside XLA's control has no meaning inside a kernel",
     "unpin": "pinning a buffer outside XLA's control has no meaning inside a kernel",
     "create_linear": "linear buffers have no meaning inside a kernel",

@@ -60,6 +60,7 @@ impl Builder {
                 values: Vec::new(),
                 spans: vec![span],
                 blobs: Vec::new(),
+                lane_bodies: Vec::new(),
                 options: Options::default(),
             },
             open: vec![Region::default()],

@@ -8,6 +8,7 @@
 pub mod attrs;
 pub mod builder;
 pub mod json;
+pub mod lane;
 pub mod op;
 pub mod op_table;
 pub mod operands;
@@ -22,6 +23,7 @@ pub mod wire;
 
 pub use attrs::*;
 pub use json::assemble;
+pub use lane::{LANE_OPS, LaneBody, LaneOp};
 pub use op::{Effect, OPS, Op, OpInfo, OperandInfo, OperandKind};
 pub use options::Options;
 pub use parse::{ParseError, parse};

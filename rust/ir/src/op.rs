@@ -37,6 +37,8 @@ pub enum OperandKind {
     Reference,
     /// A tile or a ref.
     Operand,
+    /// Whatever there is.
+    Any,
 }
 
 /// How often an operand occurs.
@@ -102,6 +104,9 @@ macro_rules! operand_kind {
     };
     (operand) => {
         OperandKind::Operand
+    };
+    (any) => {
+        OperandKind::Any
     };
 }
 

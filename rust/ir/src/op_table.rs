@@ -11,7 +11,7 @@
 //! mnemonic = Variant { attribute: Type } (operand: kind, ...) effect;
 //! ```
 //! Operand kinds: `scalar`, `tile`, `value` (scalar or tile), `reference`, `operand` (tile or
-//! reference), and with a star any number, with a question mark one or none (an attribute says which).
+//! reference), `any`, and with a star any number, with a question mark one or none (an attribute says which).
 //! Results and regions are checked by the verifier. From the table come [`crate::Op`], its serde
 //! form, [`crate::OPS`], the text form and `docs/op-reference.md`; the machine and the verifier match
 //! on [`crate::Op`] without a wildcard, so that a forgotten op does not compile.
@@ -205,6 +205,10 @@ macro_rules! for_each_op {
             /// complete; with `pair`, issued by the first block, one on the barrier of each.
             tcgen05_commit_arrive = Tcgen05CommitArrive { pair: bool, predicate: bool }
                 (barrier: reference, predicate: scalar?) Async;
+        }
+        "Inline bodies" {
+            /// Runs `inline_mgpu` body `body` in all CUDA threads of this thread.
+            inline_mgpu = InlineMgpu { body: usize } (args: any*) Sync;
         }
         "Host" {
             /// Runs `StableHLO` blob `blob` through XLA: what the machine has no op for.

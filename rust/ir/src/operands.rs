@@ -105,6 +105,7 @@ impl Op {
             | Op::AsyncStoreTmem {}
             | Op::CommitTmem {}
             | Op::AsyncCopySmemToTmem { .. }
+            | Op::InlineMgpu { .. }
             | Op::XlaCall { .. }
             | Op::Print { .. }
             | Op::Check { .. }

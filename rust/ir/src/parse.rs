@@ -1,5 +1,6 @@
 //! Reads the text form of [`crate::text`].
 
+use crate::lane::LaneBody;
 use crate::op::{OPS, Op};
 use crate::options::Options;
 use crate::program::{
@@ -83,6 +84,7 @@ impl<'a> Parser<'a> {
         }
         let spans = self.table("@", Parser::span)?;
         let blobs = self.table("blob", Parser::blob)?;
+        let lane_bodies = self.table("lanes", Parser::lane_body)?;
         if !self.peek().is_empty() {
             return self.fail("the end");
         }
@@ -100,6 +102,7 @@ impl<'a> Parser<'a> {
             values,
             spans,
             blobs,
+            lane_bodies,
             options,
         })
     }
@@ -316,6 +319,16 @@ impl<'a> Parser<'a> {
             Some(bytes) if digits.len() % 2 == 0 => Ok(bytes),
             _ => self.fail("bytes in hexadecimal before"),
         }
+    }
+
+    fn lane_body(&mut self) -> Parsed<LaneBody> {
+        let start = self.peek();
+        let parsed = ron::Deserializer::from_str(start).map_err(|e| e.code).and_then(|mut ron| {
+            let body = serde::Deserialize::deserialize(&mut ron)?;
+            self.rest = ron.remainder();
+            Ok(body)
+        });
+        parsed.or_else(|error| self.fail(&format!("a body ({error})")))
     }
 
     // ---- tokens ----------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 //! A whole kernel: grid, arguments, body.
 
+use crate::lane::LaneBody;
 use crate::op::Op;
 use crate::options::Options;
 use crate::types::{Shape, Type};
@@ -165,6 +166,9 @@ pub struct Program {
     /// Byte strings that ops refer to.
     #[serde(default)]
     pub blobs: Vec<Vec<u8>>,
+    /// Bodies of `inline_mgpu` that ops refer to.
+    #[serde(default)]
+    pub lane_bodies: Vec<LaneBody>,
     /// How to run it.
     pub options: Options,
 }

@@ -1,6 +1,7 @@
 //! `docs/op-reference.md`, from the op table. `cargo run -p pallas_rs_ir --example op_reference`
 //! writes it; a test compares.
 
+use crate::lane::LANE_OPS;
 use crate::op::{Count, OPS, OpInfo, OperandKind};
 use std::fmt::Write;
 
@@ -15,6 +16,13 @@ of memory), a *value* (scalar or tile) or an *operand* (tile or ref); `…` mark
 `?` one that an attribute asks for. The effect says what running an op can touch: *pure* nothing,
 *control* what its regions touch, *memory* memory at once, *async* memory later, *sync* other threads
 and engines, *host* the process around the machine.
+";
+
+const LANES: &str = "
+## Inside inline bodies
+
+What a CUDA thread of an `inline_mgpu` body can do; from `rust/ir/src/lane/op_table.rs`. A value is a
+short vector of elements per thread.
 ";
 
 /// The text of `docs/op-reference.md`.
@@ -33,6 +41,24 @@ pub fn op_reference() -> String {
             push(&mut text, format_args!("- attributes: {}\n", attributes(row)));
         }
         push(&mut text, format_args!("- effect: {}\n", format!("{:?}", row.effect).to_lowercase()));
+    }
+    text.push_str(LANES);
+    let mut family = "";
+    for row in LANE_OPS {
+        if row.family != family {
+            family = row.family;
+            push(&mut text, format_args!("\n### {family}\n\n"));
+        }
+        let attributes: Vec<String> = row
+            .attributes
+            .iter()
+            .map(|(name, ty)| format!("`{name}: {}`", ty.split_whitespace().collect::<String>()))
+            .collect();
+        let attributes = match attributes.as_slice() {
+            [] => String::new(),
+            some => format!(" ({})", some.join(", ")),
+        };
+        push(&mut text, format_args!("- `{}`{attributes}: {}\n", row.mnemonic, sentence(row.doc)));
     }
     text
 }
@@ -55,6 +81,7 @@ fn operands(row: &OpInfo) -> String {
             OperandKind::Value => "value",
             OperandKind::Reference => "ref",
             OperandKind::Operand => "operand",
+            OperandKind::Any => "any",
         };
         let mark = match operand.count {
             Count::One => "",

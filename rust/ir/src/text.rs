@@ -135,6 +135,13 @@ impl Printer<'_, '_> {
             blob.iter().try_for_each(|byte| write!(self.out, "{byte:02x}"))?;
             self.out.write_str("\"\n")?;
         }
+        for (index, body) in self.program.lane_bodies.iter().enumerate() {
+            writeln!(
+                self.out,
+                "lanes {index} = {}",
+                ron::to_string(body).map_err(|_| fmt::Error)?
+            )?;
+        }
         Ok(())
     }
 

@@ -7,13 +7,16 @@
 //! lowering, never of the user.
 
 mod arith;
-mod check;
+pub(crate) mod check;
 mod control;
+mod lanes;
 mod memory;
 mod program;
 mod shape;
 mod sync;
 mod tmem;
+
+pub(crate) use memory::rmw_defined;
 
 use crate::op::Op;
 use crate::program::{Inst, MAX_DEPTH, Program, Region, SpanId, Value};
@@ -68,6 +71,11 @@ impl VerifyError {
 /// The first rule that is broken, in program order.
 pub fn verify(program: &Program) -> Result<(), VerifyError> {
     program::header(program).map_err(VerifyError::of_program)?;
+    for body in &program.lane_bodies {
+        let named = |p: Problem| Problem { what: format!("{}: {}", body.name, p.what), ..p };
+        let checked = crate::lane::verify::body(body, program.spans.len());
+        checked.map_err(|p| VerifyError::of_program(named(p)))?;
+    }
     let mut verifier =
         Verifier { program, values: vec![Visibility::Undefined; program.values.len()] };
     verifier.region(&program.body, 0)
@@ -261,6 +269,7 @@ fn rules(c: &Check<'_>) -> Rule {
         Op::Tcgen05Mma { pair, .. } => tmem::tcgen05_mma(c, *pair),
         Op::Tcgen05CommitArrive { pair, .. } => tmem::tcgen05_commit_arrive(c, *pair),
 
+        Op::InlineMgpu { body } => lanes::inline_mgpu(c, *body),
         Op::XlaCall { blob, .. } => control::xla_call(c, *blob),
         Op::Check { .. } => control::host_check(c),
         Op::Callback { .. } => c.results_are_values(),

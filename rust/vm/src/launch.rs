@@ -267,6 +267,11 @@ fn awaited<O: Observer>(ctx: &Ctx<'_, O>, code: &Code, pc: u32) -> Result<Waitin
                 Op::Tcgen05Mma { .. } | Op::AsyncCopySmemToTmem { .. } => {
                     return Ok(Waiting::PeerMemory);
                 }
+                Op::InlineMgpu { .. } => {
+                    if let Some(waiting) = ctx.lane_waiting() {
+                        return Ok(waiting);
+                    }
+                }
                 Op::NamedBarrierSync {} => return ctx.waiting_on_named(record.operands[0]),
                 _ => {}
             }

@@ -10,6 +10,7 @@ mod grid;
 pub mod host;
 mod in_order;
 mod independence;
+mod lanes;
 mod launch;
 mod machine;
 mod memory;

@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::frame::Frame;
 use crate::host::Host;
+use crate::lanes::State;
 use crate::memory::{Contents, Gmem, Pool, RefVal, TileId};
 use crate::observer::{At, Observer, ThreadId};
 use crate::stats::Stats;
@@ -144,6 +145,8 @@ pub(crate) struct Thread {
     pub(crate) rounds: u64,
     /// Copies and products it has in flight.
     pub(crate) queues: ThreadQueues,
+    /// Where it is in an inline body.
+    pub(crate) lanes: Option<State>,
 }
 
 impl Thread {

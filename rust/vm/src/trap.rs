@@ -282,6 +282,95 @@ pub enum Limit {
     Memory,
 }
 
+/// What CUDA threads of an inline body did wrong. Threads are numbered within their block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaneFault {
+    /// An index outside the ref it indexes.
+    Index {
+        /// The ref.
+        place: Place,
+        /// The thread.
+        thread: u32,
+        /// The index, into the ref as the body sees it.
+        index: Vec<i64>,
+        /// How far each may go.
+        sizes: Vec<i64>,
+    },
+    /// An access to bytes that are no element of its ref: outside, or padding between rows.
+    Outside {
+        /// What was tried.
+        access: Access,
+        /// The ref.
+        place: Place,
+        /// The thread.
+        thread: u32,
+        /// The first byte.
+        byte: i64,
+        /// Number of bytes.
+        bytes: usize,
+    },
+    /// A pointer that belongs to no ref of the body.
+    NoView {
+        /// The thread.
+        thread: u32,
+    },
+    /// An access that is not aligned as its instruction demands.
+    Misaligned {
+        /// What was tried.
+        access: Access,
+        /// The ref.
+        place: Place,
+        /// The thread.
+        thread: u32,
+        /// The first byte.
+        byte: i64,
+        /// The alignment it needs, in bytes.
+        align: u32,
+    },
+    /// Only some threads of a warp reached an instruction that needs all of them.
+    Diverged {
+        /// The instruction.
+        what: String,
+        /// Threads that reached it.
+        active: u32,
+        /// Threads there are.
+        of: u32,
+    },
+    /// Threads of one instruction named different barriers.
+    BarriersDiffer,
+    /// A scalar result that is not the same in every thread.
+    NotUniform,
+    /// Threads that hold the same element of a result returned different values for it.
+    ReplicasDiffer {
+        /// One of the threads.
+        thread: u32,
+        /// The element, row-major.
+        element: usize,
+        /// Shape of the result.
+        shape: Vec<usize>,
+    },
+}
+
+/// Two CUDA threads of one machine thread that touch an element without a barrier between them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LaneRace {
+    /// The ref.
+    pub place: Place,
+    /// The element of the ref, row-major.
+    pub element: usize,
+    /// Shape of the ref.
+    pub shape: Vec<usize>,
+    /// The thread that comes later in lock step.
+    pub thread: u32,
+    /// The one it races with, if it is one.
+    pub other: Option<u32>,
+    /// Whether the later access is a write.
+    pub write: bool,
+    /// The body.
+    pub body: String,
+}
+
 /// What stopped a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -346,6 +435,8 @@ pub enum TrapKind {
         /// What the host answered.
         message: String,
     },
+    /// CUDA threads of an inline body did something wrong.
+    Lanes(LaneFault),
     /// The run took more steps than allowed.
     StepLimit {
         /// How many are allowed.

@@ -7,23 +7,23 @@ use pallas_rs_core::DType;
 use std::fmt::Display;
 
 /// A broken rule.
-pub(super) struct Problem {
-    pub(super) what: String,
-    pub(super) expected: String,
-    pub(super) got: String,
+pub(crate) struct Problem {
+    pub(crate) what: String,
+    pub(crate) expected: String,
+    pub(crate) got: String,
 }
 
 impl Problem {
-    pub(super) fn new(what: impl Display, expected: impl Display, got: impl Display) -> Problem {
+    pub(crate) fn new(what: impl Display, expected: impl Display, got: impl Display) -> Problem {
         Problem { what: what.to_string(), expected: expected.to_string(), got: got.to_string() }
     }
 }
 
 /// What a rule says.
-pub(super) type Rule<T = ()> = Result<T, Problem>;
+pub(crate) type Rule<T = ()> = Result<T, Problem>;
 
 /// States a rule.
-pub(super) fn ensure(holds: bool, what: &str, expected: impl Display, got: impl Display) -> Rule {
+pub(crate) fn ensure(holds: bool, what: &str, expected: impl Display, got: impl Display) -> Rule {
     if holds { Ok(()) } else { Err(Problem::new(what, expected, got)) }
 }
 
@@ -51,6 +51,7 @@ impl<'a> Check<'a> {
                     OperandKind::Value => (!matches!(ty, Type::Ref(_)), "a scalar or a tile"),
                     OperandKind::Reference => (matches!(ty, Type::Ref(_)), "a ref"),
                     OperandKind::Operand => (!matches!(ty, Type::Scalar(_)), "a tile or a ref"),
+                    OperandKind::Any => (true, "anything"),
                 };
                 ensure(fits, operand.name, expected, ty)?;
             }

@@ -157,7 +157,7 @@ pub(super) fn scatter(c: &Check<'_>, dims: &[GatherDim], at: usize) -> Rule {
 }
 
 /// A read-modify-write is defined on a dtype.
-pub(super) fn rmw_defined(kind: RmwKind, dtype: DType) -> Rule {
+pub(crate) fn rmw_defined(kind: RmwKind, dtype: DType) -> Rule {
     let number = dtype.is_int() || dtype.is_float();
     let holds = match kind {
         RmwKind::Add => number && BinaryKind::Add.supports(dtype),

@@ -12,6 +12,7 @@ mod windows;
 pub(crate) use inst::{Inst, Reg};
 pub(crate) use windows::Windows;
 
+use crate::lanes::LaneCode;
 use pallas_rs_core::DType;
 use pallas_rs_ir::{Alloc, Op, Program, RefType, Shape, SpanId};
 use std::sync::Arc;
@@ -134,6 +135,8 @@ pub(crate) struct Code {
     pub(crate) by_value: Vec<ByValue>,
     /// By argument: whether the program writes to it.
     pub(crate) written: Vec<bool>,
+    /// Inline bodies.
+    pub(crate) lanes: Vec<LaneCode>,
     /// What decides which points of the grid may run at the same time.
     pub(crate) windows: Option<Box<Windows>>,
     /// Whether warps run by themselves somewhere.
@@ -149,7 +152,9 @@ impl Code {
     pub(crate) fn new(program: Arc<Program>) -> Code {
         let written = windows::written(&program);
         let windows = windows::windows(&program, &written).map(Box::new);
-        Code { written, windows, ..lower::lower(program) }
+        let bodies = program.lane_bodies.iter();
+        let lanes = bodies.map(|body| LaneCode::new(body, &program)).collect();
+        Code { written, lanes, windows, ..lower::lower(program) }
     }
 
     fn empty(program: Arc<Program>) -> Code {
@@ -167,6 +172,7 @@ impl Code {
             initial: Vec::new(),
             by_value: Vec::new(),
             written: Vec::new(),
+            lanes: Vec::new(),
             windows: None,
             warps: false,
             scalars: 0,

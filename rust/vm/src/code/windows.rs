@@ -87,6 +87,12 @@ pub(super) fn written(program: &Program) -> Vec<bool> {
     let roots = Roots::new(program);
     let mut written = vec![false; program.args.len()];
     visit(&program.body, &mut |inst, _| {
+        if let Op::InlineMgpu { body } = inst.op
+            && program.lane_bodies[body].writes()
+        {
+            let roots = inst.operands.iter().filter_map(|&operand| roots.root(operand));
+            roots.for_each(|root| written[root.arg] = true);
+        }
         if let Some(root) = target(inst).and_then(|target| roots.root(target)) {
             written[root.arg] = true;
         }

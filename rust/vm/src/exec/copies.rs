@@ -199,7 +199,7 @@ impl<O: Observer> Ctx<'_, O> {
         self.issue_transfer(load.at, engine, load.ticket, transfer, load.dtype, barrier, false)
     }
 
-    fn issue_store(&mut self, store: &Store) -> Result<()> {
+    pub(crate) fn issue_store(&mut self, store: &Store) -> Result<()> {
         let (at, accumulates) = (self.at(), store.reduction.is_some());
         self.issue_transfer(
             at,

@@ -140,6 +140,7 @@ impl<O: Observer> Ctx<'_, O> {
             &Op::Tcgen05CommitArrive { pair, .. } => {
                 self.tcgen05_commit_arrive(ins[0], ins.get(1), pair)
             }
+            &Op::InlineMgpu { body } => self.inline_mgpu(body, ins, outs),
             Op::XlaCall { name, blob } => self.xla_call(name, *blob, ins, outs),
             Op::Print { format } => self.print(format, ins),
             Op::Check { message } => self.check(message, ins[0], &ins[1..]),

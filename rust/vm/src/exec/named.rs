@@ -73,7 +73,11 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// What a thread that blocked at a named barrier waits for.
     pub(crate) fn waiting_on_named(&self, id: Operand) -> Result<Waiting> {
-        let id = self.integer(id);
+        self.waiting_at_named(self.integer(id))
+    }
+
+    /// The same, by number.
+    pub(crate) fn waiting_at_named(&self, id: i64) -> Result<Waiting> {
         let block = &self.cluster.blocks[self.thread.block as usize];
         let barrier = block.named.get(id).map_err(|rule| broken(id, rule))?;
         let (arrived, needed) = barrier.progress();

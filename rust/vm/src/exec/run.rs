@@ -287,7 +287,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// Rounds of loops without a known end: a run that never ends is stopped.
-    fn count_rounds(&mut self, rounds: u32) -> Result<()> {
+    pub(crate) fn count_rounds(&mut self, rounds: u32) -> Result<()> {
         self.thread.rounds += u64::from(rounds);
         if self.thread.rounds >= self.call.max_rounds {
             return Err(TrapKind::StepLimit { limit: self.call.max_rounds }.into());

@@ -293,7 +293,7 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// With random completion, lets the engines complete something now and then.
     #[inline]
-    pub(super) fn drift(&mut self) -> Result<()> {
+    pub(crate) fn drift(&mut self) -> Result<()> {
         if self.cluster.engines.completion == AsyncCompletion::Random {
             self.complete_at_random()?;
         }

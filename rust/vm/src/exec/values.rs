@@ -23,7 +23,7 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// The elements of a scalar or tile.
     #[inline]
-    pub(super) fn elements(&self, operand: Operand) -> core::Operand<'_> {
+    pub(crate) fn elements(&self, operand: Operand) -> core::Operand<'_> {
         match operand {
             Operand::Scalar { register, .. } => {
                 core::Operand::Splat(self.thread.frame.scalars[register as usize])
@@ -80,7 +80,7 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// Sets a result to a value all of whose elements are equal.
     #[inline]
-    pub(super) fn set_splat(&mut self, result: Operand, bits: u64) {
+    pub(crate) fn set_splat(&mut self, result: Operand, bits: u64) {
         match result {
             Operand::Scalar { .. } => self.set_scalar(result, bits),
             _ => self.set_tile(result, Tile::Splat(bits)),
@@ -89,7 +89,7 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// Sets a result to what `write` writes into its bytes, which hold anything before.
     #[inline]
-    pub(super) fn produce(&mut self, result: Operand, write: impl FnOnce(&Self, &mut [u8])) {
+    pub(crate) fn produce(&mut self, result: Operand, write: impl FnOnce(&Self, &mut [u8])) {
         match result {
             Operand::Scalar { dtype, .. } => {
                 let mut element: Element = [0; 16];

@@ -1,5 +1,6 @@
 //! What each trap is called and how it is explained.
 
+use super::lanes;
 use super::{Source, ThreadLine, source as source_of};
 use crate::rules::{self, Rule};
 use crate::trap::{
@@ -23,17 +24,17 @@ pub(super) struct Words {
 }
 
 impl Words {
-    fn new(rule: &'static Rule, message: impl Into<String>) -> Words {
+    pub(super) fn new(rule: &'static Rule, message: impl Into<String>) -> Words {
         let (threads, message) = (Vec::new(), message.into());
         Words { rule, class: rule.class, message, threads, missing: None, hint: None }
     }
 
-    fn missing(mut self, text: impl Into<String>) -> Words {
+    pub(super) fn missing(mut self, text: impl Into<String>) -> Words {
         self.missing = Some(text.into());
         self
     }
 
-    fn hint(mut self, text: impl Into<String>) -> Words {
+    pub(super) fn hint(mut self, text: impl Into<String>) -> Words {
         self.hint = Some(text.into());
         self
     }
@@ -69,6 +70,7 @@ pub(super) fn of(program: &Program, kind: &TrapKind) -> Words {
             Words::new(&rules::J2, what)
                 .hint("a GPU gives no defined value here: guard the divisor, or divide floats")
         }
+        TrapKind::Lanes(fault) => lanes::words(fault),
         TrapKind::Check { message } => {
             Words::new(&rules::CHECK, format!("a check in the kernel failed: {message}"))
         }

@@ -10,6 +10,7 @@
 mod barriers;
 mod bounds;
 mod completion;
+mod inline;
 mod memory;
 mod numerics;
 mod progress;
@@ -21,6 +22,7 @@ mod run;
 pub use barriers::*;
 pub use bounds::*;
 pub use completion::*;
+pub use inline::*;
 pub use memory::*;
 pub use numerics::*;
 pub use progress::*;
@@ -113,6 +115,7 @@ const FAMILIES: &[(&str, &[&Rule])] = &[
     ("Bounds", BOUNDS),
     ("Resources and legality", RESOURCES),
     ("Numerics, determinism and lints", NUMERICS),
+    ("Inline bodies", INLINE),
     ("The run itself", RUN),
 ];
 
