@@ -47,6 +47,8 @@ def tables() -> Iterator[tuple[Any, dict[str, Callable[[Any], Rule]]]]:
             "wgmma_accumulator_store_p": accumulator_store,
             "tcgen05_mma_p": tcgen05_mma,
             "tcgen05_commit_arrive_p": once,
+            "tcgen05_commit_arrive_p": twice,
+            "inline_mgpu_p": inline_mgpu,
         },
     )
 
@@ -84,6 +86,22 @@ def copy_smem_to_gmem(primitive: Any) -> Rule:
             parts.insert(0, [*tangents[:2], *primals[2:]])
         _together.bind(primitive, parts, params)
         return [], []
+
+    return rule
+
+
+def inline_mgpu(primitive: Any) -> Rule:
+    """A body has no derivative; one that touches nothing with a tangent needs none."""
+
+    def rule(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
+        if not all(map(_calls.is_zero, tangents)):
+            function = params["mgpu_fn"]
+            raise UnsupportedError(
+                f"the inline_mgpu body `{function.__module__}.{function.__qualname__}` has no"
+                " derivative: give the kernel around it a jax.custom_jvp or jax.custom_vjp"
+            )
+        out = primitive.bind(*primals, **params)
+        return out, zeros_of(out)
 
     return rule
 

@@ -4,7 +4,7 @@
 //! The machine is generic over it, so that [`NoObserver`] is compiled away; two observers are one as
 //! a pair.
 
-use crate::trap::{LaneRace, Trap};
+use crate::trap::Trap;
 use pallas_rs_ir::{Space, SpanId};
 
 /// A thread, by number.
@@ -191,11 +191,6 @@ pub trait Observer {
     /// All of its warps have ended, and the warpgroup goes on.
     fn on_warps_end(&mut self, at: At) {}
 
-    /// Two CUDA threads of an inline body race with each other.
-    fn on_lane_race(&mut self, at: At, race: LaneRace) -> Result<(), Box<Trap>> {
-        Ok(())
-    }
-
     /// A thread has made its SMEM accesses visible to the async proxy.
     fn on_fence(&mut self, at: At) {}
 
@@ -281,11 +276,6 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_warps_end(&mut self, at: At) {
         self.0.on_warps_end(at);
         self.1.on_warps_end(at);
-    }
-
-    fn on_lane_race(&mut self, at: At, race: LaneRace) -> Result<(), Box<Trap>> {
-        self.0.on_lane_race(at, race.clone())?;
-        self.1.on_lane_race(at, race)
     }
 
     fn on_fence(&mut self, at: At) {

@@ -337,6 +337,8 @@ pub enum LaneFault {
         /// Threads there are.
         of: u32,
     },
+    /// Two threads touch an element without a barrier between them.
+    Race(LaneRace),
     /// Threads of one instruction named different barriers.
     BarriersDiffer,
     /// A scalar result that is not the same in every thread.

@@ -37,7 +37,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// Waits for this thread's loads from tensor memory.
-    pub(super) fn wait_load_tmem(&mut self) -> Result {
+    pub(crate) fn wait_load_tmem(&mut self) -> Result {
         self.drift()?;
         Ok(self.waited(Engine::TmemLoad, 0, false))
     }
@@ -65,7 +65,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// Waits for this thread's writes to tensor memory.
-    pub(super) fn commit_tmem(&mut self) -> Result {
+    pub(crate) fn commit_tmem(&mut self) -> Result {
         self.drift()?;
         self.finish_tmem_stores();
         Ok(self.waited(Engine::TmemStore, 0, false))

@@ -363,8 +363,7 @@ impl<O: Observer> Ctx<'_, O> {
                     write,
                     body: code.name.clone(),
                 };
-                let at = self.at();
-                self.worker.observer.on_lane_race(at, race)?;
+                return Err(fault(LaneFault::Race(race)));
             }
         }
         Ok(())

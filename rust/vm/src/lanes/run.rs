@@ -333,9 +333,13 @@ impl<'m, O: Observer> Ctx<'m, O> {
                         whole_warps(code, state, "bar.warp.sync")?;
                         state.epoch.warps_met(state.active);
                     }
+                    FenceKind::TmemLoads => {
+                        self.wait_load_tmem()?;
+                    }
+                    FenceKind::TmemStores => {
+                        self.commit_tmem()?;
+                    }
                     FenceKind::AsyncProxyAcquire
-                    | FenceKind::TmemLoads
-                    | FenceKind::TmemStores
                     | FenceKind::TensorCoreBefore
                     | FenceKind::TensorCoreAfter
                     | FenceKind::Generic => {}

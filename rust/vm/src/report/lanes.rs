@@ -48,6 +48,23 @@ pub(super) fn words(fault: &LaneFault) -> Words {
             Words::new(&rules::N3, message)
                 .hint("move it out of the branch that only some threads take")
         }
+        LaneFault::Race(race) => {
+            let (element, name) = (coordinates(race.element, &race.shape), &race.place.name);
+            let other = match race.other {
+                Some(other) => format!("CUDA thread {other}"),
+                None => "other CUDA threads".to_owned(),
+            };
+            let message = format!(
+                "CUDA thread {} {} element {element:?} of `{name}`, which {other} {} in the same inline \
+                 body `{}` without a barrier in between",
+                race.thread,
+                if race.write { "writes" } else { "reads" },
+                if race.write { "touches" } else { "writes" },
+                race.body
+            );
+            Words::new(&rules::N5, message)
+                .missing("`bar.sync` of all threads of the warpgroup between the two accesses")
+        }
         LaneFault::BarriersDiffer => Words::new(
             &rules::N3,
             "CUDA threads of one machine thread name different barriers in one instruction",
