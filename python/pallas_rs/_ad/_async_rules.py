@@ -47,7 +47,6 @@ def tables() -> Iterator[tuple[Any, dict[str, Callable[[Any], Rule]]]]:
             "wgmma_accumulator_store_p": accumulator_store,
             "tcgen05_mma_p": tcgen05_mma,
             "tcgen05_commit_arrive_p": once,
-            "tcgen05_commit_arrive_p": twice,
             "inline_mgpu_p": inline_mgpu,
         },
     )
