@@ -91,7 +91,10 @@ def test_a_layout_as_jax_stores_it(name):
         store(o_ref, x_ref[...])
 
     x = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
-    out = call(kernel(body, SDS(shape, jnp.int32)), x, target="b200")
+    k = kernel(body, SDS(shape, jnp.int32))
+    out = unless_jax_refuses(lambda: call(k, x, target="b200"))
+    if out is None:
+        pytest.skip("JAX has no such store")
     np.testing.assert_array_equal(out, x)
 
 

@@ -8,7 +8,7 @@ import pytest
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from .conftest import call, kernel, mapped
-from .emit import arith, array, at, c, i32, ir, llvm, mgpu, nvvm, ptx, utils
+from .emit import arith, array, at, c, i32, ir, llvm, mgpu, nvvm, ptx, utils, vector
 from .test_bodies import scatter, scatter_operands, solver, triangle
 
 L = plgpu.Layout
@@ -97,7 +97,7 @@ def load_from(element):
         def copy(_, smem, o):
             utils.warpgroup_barrier()
             four = ir.VectorType.get((4,), ir.F32Type.get())
-            source = utils.memref_ptr(smem, memory_space=3)
+            source = utils.memref_ptr(smem)
             place = llvm.getelementptr(source.type, source, [], [element], four.element_type, 0)
             loaded = llvm.load(four, place)
             llvm.store(loaded, utils.memref_ptr(o))
@@ -147,20 +147,21 @@ def test_what_needs_the_hosts_side_of_a_launch_is_refused(fails):
     assert "LaunchContext.async_prefetch" in text, text
 
 
-def exchange(members):
-    def rotate(x):
+def agree(members):
+    def any_above(x):
         (r,) = x.registers
-        word = utils.bitcast(at(r, 0), i32())
-        got = nvvm.shfl_sync(i32(), c(members), word, c(1), c(31), nvvm.ShflKind.bfly)
-        vector_type = r.type
-        return array(x, np.array([utils.bitcast(got, vector_type)], object))
+        above = arith.cmpi(arith.CmpIPredicate.sgt, at(r, 0), c(40))
+        found = nvvm.vote_sync(c(members), above, "any")
+        return array(
+            x, np.array([vector.broadcast(r.type, arith.extui(i32(), found))], object), True
+        )
 
-    return rotate
+    return any_above
 
 
-def test_a_shuffle_of_a_part_of_a_warp_is_refused():
-    x, layout = np.arange(128, dtype=np.float32), L.WG_STRIDED((128,), vec_size=1)
-    out = mapped(exchange(0xFFFFFFFF), [x], F32, layout)
-    np.testing.assert_array_equal(out, x.reshape(-1, 2)[:, ::-1].reshape(-1))
+def test_a_vote_of_a_part_of_a_warp_is_refused():
+    x, layout = np.arange(128, dtype=np.int32), L.WG_STRIDED((128,), vec_size=1)
+    out = mapped(agree(0xFFFFFFFF), [x], jnp.int32, layout)
+    np.testing.assert_array_equal(out, np.repeat([0, 1, 1, 1], 32))
     with pytest.raises(pallas_rs.UnsupportedError, match="whole warp"):
-        mapped(exchange(0xFFFF), [x], F32, layout)
+        mapped(agree(0xFFFF), [x], jnp.int32, layout)
