@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
 from ._body import INDEX, WORD, Lane, bits_of
-from ._emit import NotModelled, row_major
+from ._emit import NotModelled
 from ._translate import MemRef, Translator, rule
 
 _POSITION = {
@@ -185,27 +186,29 @@ def _tensor_core_fence(t: Translator, op: Any) -> None:
 
 @rule("machine.copy")
 def _copy(t: Translator, op: Any, source: MemRef, target: MemRef) -> None:
-    """A TMA store of all of a view: a logical copy, since the tiles are those of the view."""
+    """A TMA store: a logical copy, since the tiles that it copies are those of the ref."""
     parameter = t.parameters[source.view]
     tilings = [
         [int(n) for n in t.ir.DenseI64ArrayAttr(a)]
         for a in t.ir.ArrayAttr(op.attributes["tilings"])
     ]
     swizzle = t.integer(op, "swizzle")
-    whole = source.shape == parameter.physical and source.strides == row_major(source.shape)
-    if not whole or source.base != t.view_pointer(source.view):
-        raise NotModelled("LaunchContext.async_copy copies only a part of a ref")
     if tilings != parameter.tilings or max(swizzle, 16) != max(parameter.swizzle, 16):
         raise NotModelled(
             "LaunchContext.async_copy has another tiling or swizzle than the ref that it copies"
         )
-    if target.shape != parameter.shape or bits_of(target.dtype) != bits_of(source.dtype):
-        raise NotModelled("LaunchContext.async_copy copies to a window of another shape")
+    tiled = dataclasses.replace(parameter, shape=target.shape, strides=None).physical
+    rank = len(source.shape)
+    if source.shape != tiled or source.strides != parameter.physical_strides[-rank:]:
+        raise NotModelled("LaunchContext.async_copy copies a window of another shape")
+    if bits_of(target.dtype) != bits_of(source.dtype):
+        raise NotModelled("LaunchContext.async_copy copies to elements of another width")
     t.b.emit(
         "copy",
-        [target.base],
+        [source.base, target.base],
         source=source.view,
         target=target.view,
+        shape=list(target.shape),
         strides=list(target.strides),
     )
 

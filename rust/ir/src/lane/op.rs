@@ -2,6 +2,7 @@
 
 use crate::attrs::RmwKind;
 use crate::for_each_lane_op;
+use crate::types::Shape;
 use pallas_rs_core::{BinaryKind, CompareKind, ReduceKind, UnaryKind};
 use serde::{Deserialize, Serialize};
 

@@ -93,9 +93,10 @@ macro_rules! for_each_lane_op {
                 barrier = Barrier { arrive: bool, count: Option<u32> } Sync;
                 /// A fence or wait without operands.
                 fence = Fence { kind: FenceKind } Sync;
-                /// A TMA store, as one group: all of view `source` goes to the window of view `target` that starts
-                /// at the operand and has these strides in elements.
-                copy = Copy { source: usize, target: usize, strides: Vec<i64> } Sync;
+                /// A TMA store, as one group: the window of this shape, over the last dimensions of
+                /// view `source`, that starts at the first pointer goes to the window of view
+                /// `target` that starts at the second and has these strides in elements.
+                copy = Copy { source: usize, target: usize, shape: Shape, strides: Vec<i64> } Sync;
                 /// Waits until at most `n` groups of the warpgroup's TMA stores are in flight.
                 wait_copies = WaitCopies { n: u32, read_only: bool } Sync;
             }

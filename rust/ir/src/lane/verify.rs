@@ -331,24 +331,21 @@ impl Typed<'_> {
             LaneOp::Fence { .. } | LaneOp::WaitCopies { .. } => {
                 self.signature(ins.is_empty() && outs.is_empty(), "() -> ()")
             }
-            LaneOp::Copy { source, target, strides } => {
+            LaneOp::Copy { source, target, shape, strides } => {
                 let views: Vec<_> = self.body.views().collect();
                 let known = *source < views.len() && *target < views.len();
-                ensure(
-                    known,
-                    "views",
-                    format_args!("less than {}", views.len()),
-                    source.max(target),
-                )?;
+                let last = source.max(target);
+                ensure(known, "views", format_args!("less than {}", views.len()), last)?;
                 let (from, to) = (views[*source], views[*target]);
                 ensure(from.dtype == to.dtype, "target", from.dtype, to.dtype)?;
-                ensure(
-                    strides.len() == from.shape.len(),
-                    "strides",
-                    from.shape.len(),
-                    strides.len(),
-                )?;
-                self.signature(ins == [INDEX] && outs.is_empty(), "(pointer) -> ()")
+                let same_rank = strides.len() == shape.len();
+                ensure(same_rank, "strides", shape.len(), strides.len())?;
+                let mut inner = from.shape.iter().rev().zip(shape.iter().rev());
+                let fits = shape.len() <= from.shape.len() && inner.all(|(n, m)| m <= n);
+                let expected = format_args!("a window of {:?}", from.shape);
+                ensure(fits, "shape", expected, format_args!("{shape:?}"))?;
+                let fits = ins == [INDEX; 2] && outs.is_empty();
+                self.signature(fits, "(pointer, pointer) -> ()")
             }
             LaneOp::If {} => {
                 self.signature(ins == [BOOL], "(bool) -> ...")?;

@@ -484,36 +484,32 @@ impl<O: Observer> Ctx<'_, O> {
     }
 }
 
-/// Makes a view the window that starts at an element of it and has these strides.
-pub(super) fn move_window(
-    view: &mut RefVal,
+/// The window of a view that starts at an element of it, by row-major number, and has these strides;
+/// what sticks out of the view does not exist.
+pub(super) fn window(
+    view: &RefVal,
     map: &ViewMap,
-    first: i64,
+    first: u32,
     strides: &[i64],
     shape: &[usize],
-) {
-    let mut rest = first;
+) -> RefVal {
+    let dense = map.inner_strides(map.shape.len());
+    let mut rest = i64::from(first);
+    let mut out = view.clone();
+    out.dims.clear();
     let mut starts = Vec::new();
-    for d in 0..map.shape.len() {
-        let stride: usize = map.shape[d + 1..].iter().product();
-        starts.push(rest.div_euclid(stride as i64));
-        rest = rest.rem_euclid(stride as i64);
-    }
-    let mut dims = smallvec::SmallVec::<[RefDim; 4]>::new();
-    let mut offset = view.offset;
-    for (d, start) in starts.iter().enumerate() {
-        offset += start * view.dims[d].stride;
+    for (d, &stride) in dense.iter().enumerate() {
+        starts.push(rest / stride.max(1));
+        rest %= stride.max(1);
+        out.offset += starts[d] * view.dims[d].stride;
     }
     for (&stride, &n) in strides.iter().zip(shape) {
         let n = n as i64;
-        let axis = (0..map.shape.len())
-            .find(|&d| map.shape[d + 1..].iter().product::<usize>() as i64 == stride)
-            .unwrap_or(map.shape.len() - 1);
+        let axis = dense.iter().rposition(|&s| s == stride).unwrap_or(dense.len() - 1);
         let left = (map.shape[axis] as i64 - starts[axis]).clamp(0, n);
-        let steps = view.dims[axis].stride;
-        dims.push(RefDim { size: n, stride: steps, lo: 0, hi: left });
+        out.dims.push(RefDim { size: n, stride: view.dims[axis].stride, lo: 0, hi: left });
     }
-    (view.offset, view.dims) = (offset, dims);
+    out
 }
 
 impl Span {

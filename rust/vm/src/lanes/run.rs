@@ -1,14 +1,14 @@
 //! The loop that runs a body.
 
 use super::code::{Arg, LaneCode, OpCode, Src, Step};
-use super::memory::{Epoch, move_window};
+use super::memory::{Epoch, window};
 use super::pure::{self, In, Position};
 use super::{Mask, Register, lanes};
 use crate::code::Operand;
 use crate::machine::{Ctx, Flow, Result};
 use crate::memory::RefVal;
 use crate::observer::Observer;
-use crate::trap::{LaneFault, TrapKind, Waiting};
+use crate::trap::{Access, LaneFault, TrapKind, Waiting};
 use pallas_rs_core as core;
 use pallas_rs_ir::LaneOp;
 use pallas_rs_ir::lane::{FenceKind, LaneEffect, LaneParam};
@@ -347,17 +347,29 @@ impl<'m, O: Observer> Ctx<'m, O> {
                 Ok(Flow::Next)
             }
             &LaneOp::WaitCopies { n, read_only } => self.wait_smem_to_gmem(n, read_only),
-            LaneOp::Copy { source, target, strides } => {
-                let pointer = state.read(code, op.ins[0]);
+            LaneOp::Copy { source, target, shape, strides } => {
                 let lane = state.active.trailing_zeros() as usize;
-                let (view, byte) = pure::resolve(pointer.element(lane));
-                debug_assert_eq!(view, *target);
-                let map = &code.views[*target];
-                let from = state.views[*source].clone();
-                let mut to = state.views[*target].clone();
-                let first = byte * 8 / map.bits as i64;
-                move_window(&mut to, map, first, strides, &code.views[*source].shape);
-                self.issue_copy(&from, &to, map.dtype)
+                let byte = |i: usize| pure::resolve(state.read(code, op.ins[i]).element(lane)).1;
+                let place = |view: usize, byte: i64, strides: Option<&[i64]>| {
+                    let map = &code.views[view];
+                    let own = map.inner_strides(shape.len());
+                    let first = map.number_at(byte)?;
+                    Some(window(&state.views[view], map, first, strides.unwrap_or(&own), shape))
+                };
+                let outside = |view: usize, byte: i64| {
+                    fault(LaneFault::Outside {
+                        access: Access::CopyInSmem,
+                        place: self.place(&state.views[view]),
+                        thread: self.lane_place(code).first + lane as u32,
+                        byte,
+                        bytes: 1,
+                    })
+                };
+                let from =
+                    place(*source, byte(0), None).ok_or_else(|| outside(*source, byte(0)))?;
+                let to = place(*target, byte(1), Some(strides))
+                    .ok_or_else(|| outside(*target, byte(1)))?;
+                self.issue_copy(&from, &to, code.views[*source].dtype)
             }
             _ => unreachable!("not a sync op"),
         }

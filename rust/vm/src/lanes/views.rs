@@ -71,6 +71,20 @@ impl ViewMap {
         ViewMap { dtype: view.dtype, shape: view.shape.clone(), bits, len, table }
     }
 
+    /// Row-major strides of the last dimensions of the logical shape.
+    pub(super) fn inner_strides(&self, rank: usize) -> Vec<i64> {
+        let lead = self.shape.len() - rank;
+        let behind = |d: usize| self.shape[d + 1..].iter().product::<usize>() as i64;
+        (lead..self.shape.len()).map(behind).collect()
+    }
+
+    /// The logical number of the element that starts at a byte.
+    pub(super) fn number_at(&self, byte: i64) -> Option<u32> {
+        let bit = usize::try_from(byte).ok()? * 8;
+        let found = self.logical(bit / self.bits)?;
+        (bit.is_multiple_of(self.bits) && found != PADDING).then_some(found)
+    }
+
     /// The logical number of an element of physical memory, or [`PADDING`]; `None` past the end.
     #[inline]
     pub(super) fn logical(&self, physical: usize) -> Option<u32> {
