@@ -2,6 +2,8 @@
 #![allow(unsafe_code, reason = "copies of arrays are handed to the machine as GMEM")]
 
 use crate::GlobalBuffer;
+use crate::code::Code;
+use crate::grid::Grid;
 use crate::memory::{Contents, Gmem, fill};
 use crate::trap::{Trap, TrapKind};
 use pallas_rs_core::{DType, pack, unpack};
@@ -13,6 +15,8 @@ const FILL_BYTES: usize = 1 << 14;
 /// Arguments of a kernel, one byte per sub-byte element.
 pub(crate) struct Arrays<'a> {
     program: &'a Program,
+    /// By argument, if known: whether what it holds before a run cannot be seen.
+    covered: &'a [bool],
     operands: &'a [GlobalBuffer<'a>],
     results: &'a [GlobalBuffer<'a>],
     /// By argument: its elements where XLA stores them packed, or where the kernel writes to what is
@@ -24,22 +28,25 @@ pub(crate) struct Arrays<'a> {
 }
 
 impl<'a> Arrays<'a> {
-    /// Checks operands and results against the program's arguments. `repeated`: there will be
-    /// several runs, each from the same start.
+    /// Checks operands and results against the program's arguments.
     ///
     /// # Errors
     /// When they are not what the program was made for.
     pub(crate) fn new(
-        program: &'a Program,
-        written: &[bool],
+        code: &'a Code,
+        grid: &Grid,
         operands: &'a [GlobalBuffer<'a>],
         results: &'a [GlobalBuffer<'a>],
-        repeated: bool,
     ) -> Result<Arrays<'a>, Box<Trap>> {
+        let (program, written) = (&*code.program, &code.written);
+        // Several runs start from the same arrays.
+        let repeated = program.options.seeds > 1;
+        let covered: &[bool] = if grid.points > 0 { &code.tiling.covered } else { &[] };
         let args = program.args.len();
         let contents = program.options.uninitialized_memory.into();
         let mut arrays = Arrays {
             program,
+            covered,
             operands,
             results,
             copies: vec![None; args],
@@ -90,7 +97,8 @@ impl<'a> Arrays<'a> {
                     buffer.write(&bytes);
                 }
             }
-            let unwritten = matches!(arg.binding, Binding::Result(_));
+            let covered = self.covered.get(i).is_some_and(|&covered| covered);
+            let unwritten = matches!(arg.binding, Binding::Result(_)) && !covered;
             let Some(elements) = &mut self.copies[i] else {
                 if unwritten {
                     fill_buffer(buffer, arg.dtype, self.contents);

@@ -12,6 +12,7 @@ use crate::observer::{NoObserver, Observer};
 use crate::race::{Race, RaceDetector};
 use crate::report::{Differs, Finding, Report};
 use crate::scheduler::{Rerun, Schedule, run_schedules};
+use crate::side_by_side;
 use crate::stats::Stats;
 use crate::trace::Tracer;
 use crate::trap::{Trap, TrapKind};
@@ -35,7 +36,7 @@ pub(crate) fn run(
     let program = &*code.program;
     let options = &program.options;
     let prepared = Grid::new(program, operands).and_then(|grid| {
-        let arrays = Arrays::new(program, &code.written, operands, results, options.seeds > 1)?;
+        let arrays = Arrays::new(code, &grid, operands, results)?;
         Ok(Runs {
             executable,
             code,
@@ -115,12 +116,29 @@ impl Rerun for Runs<'_> {
             grid: self.grid.bounds.clone(),
             unwritten: options.uninitialized_memory.into(),
             reads_outside: options.out_of_bounds_reads == OutOfBounds::Uninitialized,
+            lends: !schedule.preempts(),
             host: self.host,
             max_rounds: options.max_steps.unwrap_or(MAX_ROUNDS),
         };
         let done = match (options.detect_races, options.trace.is_some()) {
             (false, false) if self.alone() => {
                 in_order::run(self.executable, &call, &self.grid, schedule, &mut self.stats)
+            }
+            (false, false) if self.side_by_side(schedule) => {
+                let mut stats = Stats::default();
+                match side_by_side::run(self.executable, &call, &self.grid, schedule, &mut stats) {
+                    Ok(()) => {
+                        self.stats.merge(&stats);
+                        Ok(())
+                    }
+                    Err(trap) if matches!(trap.kind, TrapKind::Interrupted) => Err(trap),
+                    // Once more, from the start and in order: what is reported shall not depend on
+                    // who was faster.
+                    Err(_) => {
+                        let call = Call { gmem: self.arrays.begin(), ..call };
+                        self.go(&call, schedule, NoObserver).0
+                    }
+                }
             }
             (false, false) => self.go(&call, schedule, NoObserver).0,
             (true, false) => {
@@ -182,6 +200,12 @@ impl Runs<'_> {
         program.in_order && program.num_threads == 1 && blocks == 1 && !self.code.warps
     }
 
+    /// Whether blocks may run at the same time, and any order is as good as another.
+    fn side_by_side(&self, schedule: &Schedule) -> bool {
+        let in_order = self.code.program.in_order;
+        self.code.tiling.independent && !in_order && !schedule.preempts()
+    }
+
     /// One run, watched.
     fn go<O: Observer>(
         &mut self,
@@ -197,7 +221,9 @@ impl Runs<'_> {
         } else {
             match schedule.scheduler() {
                 Ok(mut scheduler) => {
-                    launch::run_together(call, &mut worker, &self.grid, schedule, &mut *scheduler)
+                    let (grid, points) = (&self.grid, 0..self.grid.points);
+                    let scheduler = &mut *scheduler;
+                    launch::run_together(call, &mut worker, grid, schedule, scheduler, points)
                 }
                 Err(message) => Err(TrapKind::Internal { message }.into()),
             }

@@ -12,6 +12,9 @@ pub(crate) enum Tile {
     Splat(u64),
     /// Dense, row-major.
     Dense(TileId),
+    /// Dense, still in the memory it was loaded from, from element `offset` of an allocation on:
+    /// nothing writes to it while the register is read ([`crate::code::lend`]).
+    Lent { base: Base, offset: i64 },
 }
 
 /// Three register files. Which value is in which register is decided in [`crate::code`].

@@ -11,11 +11,14 @@ use crate::scheduler::Schedule;
 use crate::stats::Stats;
 use crate::trap::{Trap, TrapKind};
 use crate::workers;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Work that is worth waking a helper for, in units of about a nanosecond.
 const WORTH_SHARING: i64 = 150_000;
+/// Parts that a worker takes, if all are equally fast.
+pub(crate) const PARTS: u64 = 8;
 /// Points cheaper than this stay on one worker: looking at their windows costs as much.
 const WORTH_LOOKING: i64 = 1_000;
 
@@ -59,22 +62,55 @@ fn points(
         && cost >= WORTH_LOOKING
         && cost.saturating_mul(rest as i64) >= WORTH_SHARING;
     let windows = call.code.windows.as_deref().filter(|_| shared);
-    let groups = windows.and_then(|windows| groups(call, worker, windows, grid, schedule));
-    match groups {
-        Some(groups) if groups.len() > 1 => {
-            share(executable, call, grid, schedule, &groups, wanted.min(groups.len()), stats)
+    let parts = if shared && call.code.tiling.independent {
+        let size = (rest / (wanted as u64 * PARTS)).max(1);
+        Some(Parts::Ranges { start: first, end: grid.points, size })
+    } else {
+        windows.and_then(|windows| groups(call, worker, windows, grid, schedule)).map(Parts::Groups)
+    };
+    match parts {
+        Some(parts) if parts.len() > 1 => {
+            share(executable, call, grid, schedule, &parts, wanted.min(parts.len()), stats)
         }
         _ => run_in_order(call, worker, grid, schedule, first..grid.points, |_| {}),
     }
 }
 
-/// Runs all points but the first, which has been run, group by group on several workers.
+/// Points that do not touch what those of another part write.
+enum Parts {
+    /// As the windows of this call say.
+    Groups(Groups),
+    /// Any, as those of every call do not.
+    Ranges { start: u64, end: u64, size: u64 },
+}
+
+impl Parts {
+    fn len(&self) -> usize {
+        match self {
+            Parts::Groups(groups) => groups.len(),
+            Parts::Ranges { start, end, size } => (end - start).div_ceil(*size) as usize,
+        }
+    }
+
+    /// The points of a part, ascending: a list and a range, one of which is empty.
+    fn points(&self, part: usize) -> (&[u64], Range<u64>) {
+        match self {
+            Parts::Groups(groups) => (groups.group(part), 0..0),
+            Parts::Ranges { start, end, size } => {
+                let from = start + part as u64 * size;
+                (&[], from..(from + size).min(*end))
+            }
+        }
+    }
+}
+
+/// Runs all points but the first, which has been run, part by part on several workers.
 fn share(
     executable: &Executable,
     call: &Call<'_>,
     grid: &Grid,
     schedule: &Schedule,
-    groups: &Groups,
+    parts: &Parts,
     wanted: usize,
     stats: &mut Stats,
 ) -> Result<(), (u64, Box<Trap>)> {
@@ -85,10 +121,11 @@ fn share(
     let one_worker = |_| {
         let mut worker = Worker::new(executable.take_pool(), NoObserver);
         let mut healthy = true;
-        while let Some(group) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < groups.len())
+        while let Some(part) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < parts.len())
         {
-            let points = groups.group(group).iter().copied();
+            let (listed, range) = parts.points(part);
+            let points = listed.iter().copied().chain(range);
             let points = points.filter(|&p| p > 0).take_while(|&p| p < end.load(Ordering::Relaxed));
             if let Err((point, trap)) =
                 run_in_order(call, &mut worker, grid, schedule, points, |_| {})

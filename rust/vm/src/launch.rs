@@ -13,6 +13,7 @@ use crate::sync::mbarrier::WARPS;
 use crate::sync::{Engines, NamedBarriers, ThreadQueues};
 use crate::trap::{Deadlock, DeadlockRow, Trap, TrapKind, Waiting};
 use pallas_rs_ir::{Op, options::AsyncCompletion};
+use std::ops::Range;
 
 /// Blocks the largest device holds at the same time, more or less.
 const RESIDENT_BLOCKS: usize = 132 * 8;
@@ -367,7 +368,7 @@ fn release(resident: Resident, pool: &mut Pool) {
     }
 }
 
-/// Runs clusters whose threads wait for each other.
+/// Runs clusters whose threads wait for each other: those of some points.
 ///
 /// # Errors
 /// What stopped a thread, or the deadlock.
@@ -377,6 +378,7 @@ pub(crate) fn run_together<O: Observer>(
     grid: &Grid,
     schedule: &Schedule,
     scheduler: &mut dyn Scheduler,
+    points: Range<u64>,
 ) -> Result<()> {
     let program = &call.code.program;
     let blocks: usize = program.cluster.iter().product();
@@ -396,7 +398,8 @@ pub(crate) fn run_together<O: Observer>(
         threads,
         slots,
         room,
-        next: 0,
+        next: points.start,
+        end: points.end,
         finished: 0,
         clusters: Vec::new(),
         live: 0,
@@ -419,8 +422,9 @@ struct Together<'m, 'a, O> {
     slots: usize,
     /// Clusters that may be resident.
     room: usize,
-    /// The next point to launch.
+    /// The next point to launch, and where to stop.
     next: u64,
+    end: u64,
     finished: u64,
     /// A thread's slot is its number in its cluster plus `slots` times the cluster's place here.
     clusters: Vec<Resident>,
@@ -453,7 +457,7 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
     }
 
     fn launch(&mut self, _crowd: bool, slots: &mut Vec<Slot>) -> Result<bool> {
-        if self.next == self.grid.points || self.live == self.room {
+        if self.next == self.end || self.live == self.room {
             return Ok(false);
         }
         let gone = |resident: &Resident| resident.ended.iter().all(|&ended| ended);

@@ -19,6 +19,7 @@ mod race;
 pub mod report;
 pub mod rules;
 mod scheduler;
+mod side_by_side;
 pub mod stats;
 mod sync;
 mod trace;

@@ -37,6 +37,9 @@ pub(crate) struct Call<'a> {
     pub(crate) unwritten: Contents,
     /// Whether a generic read outside its array is unwritten memory and no error.
     pub(crate) reads_outside: bool,
+    /// Whether loads may leave their tiles in memory: not if a thread may have to give way between a
+    /// load and its use.
+    pub(crate) lends: bool,
     /// The process around the machine.
     pub(crate) host: &'a dyn Host,
     /// Rounds of loops without a known end after which a thread is stopped.
@@ -103,6 +106,8 @@ pub(crate) struct Block {
     pub(crate) buffers: Vec<Option<DataAlloc>>,
     pub(crate) barriers: Vec<Option<BarrierAlloc>>,
     pub(crate) named: NamedBarriers,
+    /// Barriers of scopes that have ended, to be used again.
+    pub(crate) spare: Vec<Barriers>,
     /// Collective scopes some thread is in, by how many each thread has entered before.
     pub(crate) scopes: Vec<SharedScope>,
 }

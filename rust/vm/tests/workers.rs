@@ -4,7 +4,7 @@ mod common;
 
 use common::{Array, Ran, f32s, i32s, run, run_with};
 use pallas_rs_core::{BinaryKind, CompareKind, DType, UnaryKind};
-use pallas_rs_ir::builder::Builder;
+use pallas_rs_ir::builder::{Builder, Dim, barrier, smem};
 use pallas_rs_ir::{BlockDim, Program, Value};
 use pallas_rs_vm::{Host, HostArray, HostError};
 use std::sync::Mutex;
@@ -189,5 +189,62 @@ fn what_is_not_the_kernels_own_is_not_written() {
     for _ in 0..2 {
         let ran = common::call(&executable, &program, &operands, &pallas_rs_vm::NoHost).ok();
         assert_eq!(ran.i32s(0), [2, 4]);
+    }
+}
+
+/// Blocks of two threads, each of which passes its rows through SMEM. `checked`: a grid index that
+/// must not be reached.
+fn blocks(n: usize, size: usize, checked: Option<i32>) -> Program {
+    let mut b = Builder::new("blocks");
+    b.grid(&[n as u64]).threads(2);
+    let x = b.input("x_ref", DType::F32, &[2 * n * size, size]);
+    let o = b.output("o_ref", DType::F32, &[2 * n * size, size]);
+    let (i, thread) = (b.program_id(0), b.thread_index());
+    let (two, rows) = (b.int(2), b.int(size as i32));
+    let pair = b.mul(i, two);
+    let which = b.add(pair, thread);
+    let start = b.mul(which, rows);
+    let [x, o] = [x, o].map(|a| b.view(a, &[Dim::Window(start, size), Dim::All]));
+    if let Some(limit) = checked {
+        let limit = b.int(limit);
+        let below = b.compare(CompareKind::Lt, i, limit);
+        b.check(below, "too far", &[i]);
+    }
+    b.scope(vec![smem("s_ref", DType::F32, &[2, size, size]), barrier("b", &[2], 1)], |b, refs| {
+        let [s, ready] = [refs[0], refs[1]].map(|r| b.view(r, &[Dim::Index(thread)]));
+        b.tma_load(x, s, ready);
+        b.barrier_wait(ready);
+        let loaded = b.load(s);
+        let computed = heavy(b, loaded);
+        b.store(s, computed);
+        b.tma_store(s, o);
+        b.wait_stores(0);
+        Vec::new()
+    });
+    b.finish()
+}
+
+#[test]
+fn blocks_that_cannot_observe_each_other() {
+    let (n, size) = (24, 32);
+    let program = blocks(n, size, None);
+    let x: Vec<f32> = (0..2 * n * size * size).map(|i| (i % 997) as f32 / 100.0).collect();
+    let alone = with_workers(&program, 1, &[f32s(&x)]).ok();
+    for workers in [2, 5] {
+        let shared = with_workers(&program, workers, &[f32s(&x)]).ok();
+        assert!(shared.results == alone.results);
+        assert_eq!(shared.report.stats, alone.report.stats);
+    }
+}
+
+#[test]
+fn the_report_of_a_failure_does_not_depend_on_who_was_faster() {
+    let (n, size) = (24, 32);
+    let program = blocks(n, size, Some(9));
+    let x = vec![1.0; 2 * n * size * size];
+    let alone = with_workers(&program, 1, &[f32s(&x)]).failure();
+    assert!(alone.contains("too far"), "{alone}");
+    for workers in [2, 5] {
+        assert_eq!(with_workers(&program, workers, &[f32s(&x)]).failure(), alone);
     }
 }

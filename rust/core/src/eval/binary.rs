@@ -1,5 +1,6 @@
 //! Operations of two operands of one type.
 
+use super::divide::divide_by;
 use super::int::Int;
 use super::operand::Operand;
 use super::unsupported;
@@ -256,6 +257,11 @@ pub fn binary(kind: BinaryKind, dtype: DType, a: Operand<'_>, b: Operand<'_>, ou
             assert_eq!(a.len(), out.len(), "an operand's length differs from the result's");
             if is_native(dtype) && !out.is_empty() {
                 let (len, size) = (out.len() / dtype.size(), dtype.size());
+                if (kind, dtype) == (BinaryKind::Div, DType::F32)
+                    && divide_by(a, f32::from_bits(bits as u32), out)
+                {
+                    return;
+                }
                 let bits = bits.to_le_bytes();
                 return run(kind, dtype, Tiles::RightPerRow(len, a, &bits[..size], out));
             }

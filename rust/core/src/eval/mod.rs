@@ -12,6 +12,7 @@ mod broadcast;
 mod clamp;
 mod compare;
 mod convert;
+mod divide;
 mod int;
 mod integer_pow;
 mod operand;

@@ -141,6 +141,57 @@ int_table!(instantiate!(rows_u64 fold_u64 join_u64 u64 U64:));
 float_table!(instantiate!(rows_f32 fold_f32 join_f32 f32 F32:));
 float_table!(instantiate!(rows_f64 fold_f64 join_f64 f64 F64:));
 
+/// [`rows`] of the larger or smaller of two `float32`, by a comparison alone: what that leaves open,
+/// NaNs and the sign of zero, is found afterwards and seldom there.
+#[inline(always)]
+fn extremes(
+    x: &[u8],
+    len: usize,
+    identity: f32,
+    out: &mut [u8],
+    plain: impl Fn(f32, f32) -> f32,
+    exact: impl Fn(f32, f32) -> f32,
+) {
+    let rows = elements::<f32>(x).chunks_exact(len);
+    for (row, out) in rows.zip(elements_mut::<f32>(out)) {
+        let (mut lanes, mut unordered) = ([identity; LANES], [0u32; LANES]);
+        let (chunks, rest) = row.as_chunks::<LANES>();
+        for chunk in chunks {
+            for i in 0..LANES {
+                let x = f32::load(chunk[i]);
+                lanes[i] = plain(lanes[i], x);
+                unordered[i] |= x.is_nan() as u32;
+            }
+        }
+        for (i, x) in rest.iter().enumerate() {
+            let x = f32::load(*x);
+            lanes[i] = plain(lanes[i], x);
+            unordered[i] |= x.is_nan() as u32;
+        }
+        let mut result = join::<f32>(lanes, &plain);
+        if result == 0.0 || unordered.iter().fold(0, |any, x| any | x) != 0 {
+            let mut lanes = [identity; LANES];
+            fold_row::<f32>(row, &mut lanes, &exact);
+            result = join(lanes, &exact);
+        }
+        *out = result.store();
+    }
+}
+
+for_each_isa! {
+    fn extremes_f32(kind: ReduceKind, x: &[u8], len: usize, identity: f32, out: &mut [u8]) {
+        match kind {
+            ReduceKind::Max => {
+                extremes(x, len, identity, out, |a, b| if a > b { a } else { b }, Real::max);
+            }
+            ReduceKind::Min => {
+                extremes(x, len, identity, out, |a, b| if a < b { a } else { b }, Real::min);
+            }
+            _ => unsupported(kind, DType::F32),
+        }
+    }
+}
+
 /// What sums and products of `bool` are.
 fn on_bytes(kind: ReduceKind, dtype: DType) -> ReduceKind {
     match (dtype, kind) {
@@ -166,6 +217,7 @@ pub(super) fn fold_rows(kind: ReduceKind, dtype: DType, x: &[u8], len: usize, ou
         DType::U16 => run!(rows_u16),
         DType::U32 => run!(rows_u32),
         DType::U64 => run!(rows_u64),
+        DType::F32 if matches!(kind, ReduceKind::Max | ReduceKind::Min) => run!(extremes_f32),
         DType::F32 => run!(rows_f32),
         DType::F64 => run!(rows_f64),
         _ if len <= STRIP => fold_narrow_rows(kind, dtype, x, len, out),

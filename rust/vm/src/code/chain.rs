@@ -15,6 +15,8 @@ pub(crate) enum Source {
     Strip(u16),
     /// A strip of an output that an earlier step has written.
     Output(u16),
+    /// An entry of [`ChainCode::rows`]: the same element throughout a strip.
+    Row(u16),
 }
 
 /// Where a step writes.
@@ -48,6 +50,19 @@ pub(crate) struct Step {
     pub(crate) target: Target,
     /// Bytes of an element of the result.
     pub(crate) size: usize,
+    /// The source that is the target as well.
+    pub(crate) in_place: Option<usize>,
+}
+
+/// Rows of so many elements are worth a strip of their own: an operand with one element a row is
+/// then a scalar.
+const LEAST_ROW: usize = 256;
+
+/// A broadcast of one element a row of an input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    pub(crate) input: u16,
+    pub(crate) expand: Expand,
 }
 
 /// A chain.
@@ -57,6 +72,8 @@ pub(crate) struct ChainCode {
     pub(crate) len: usize,
     pub(crate) inputs: Box<[Operand]>,
     pub(crate) steps: Box<[Step]>,
+    /// No strip reaches beyond one of their rows.
+    pub(crate) rows: Box<[Rows]>,
     pub(crate) outputs: Box<[Operand]>,
     /// Number of strips.
     pub(crate) strips: usize,
@@ -64,8 +81,17 @@ pub(crate) struct ChainCode {
     pub(crate) drops: Box<[Reg]>,
 }
 
-/// The steps of a chain and the number of strips they need.
-pub(super) fn steps(program: &Program, chain: &fuse::Chain<'_>) -> (Vec<Step>, usize) {
+/// What a chain consists of.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) steps: Vec<Step>,
+    pub(super) rows: Vec<Rows>,
+    /// Number of strips.
+    pub(super) strips: usize,
+}
+
+/// The steps of a chain.
+pub(super) fn steps(program: &Program, chain: &fuse::Chain<'_>) -> Plan {
     let mut last_read: FxHashMap<Value, usize> = FxHashMap::default();
     for (i, inst) in chain.insts.iter().enumerate() {
         for &value in &inst.operands {
@@ -78,24 +104,42 @@ pub(super) fn steps(program: &Program, chain: &fuse::Chain<'_>) -> (Vec<Step>, u
     }
     let (mut free, mut strips) = (Vec::new(), 0);
     let mut steps = Vec::with_capacity(chain.insts.len());
+    let mut rows = Vec::new();
     for (i, inst) in chain.insts.iter().enumerate() {
         let result = inst.results[0];
         let mut sources = [Source::Input(0); 3];
         for (source, value) in sources.iter_mut().zip(&inst.operands) {
             *source = places[value];
         }
-        let target = match chain.outputs.iter().position(|&v| v == result) {
-            Some(k) => Target::Output(k as u16),
-            None => Target::Strip(free.pop().unwrap_or_else(|| {
+        let step = step(program, inst);
+        let output = chain.outputs.iter().position(|&v| v == result);
+        if let (StepOp::Expand(expand), None, Source::Input(input)) = (step.op, output, sources[0])
+            && expand.run >= LEAST_ROW
+        {
+            places.insert(result, Source::Row(rows.len() as u16));
+            rows.push(Rows { input, expand });
+            continue;
+        }
+        // What dies here and what may be written over.
+        let dying = |k: usize| match (sources[k], inst.operands.get(k)) {
+            (Source::Strip(strip), Some(value)) if last_read[value] == i => Some(strip),
+            _ => None,
+        };
+        let only = |k: usize| inst.operands.iter().filter(|v| **v == inst.operands[k]).count() == 1;
+        let over = [0, 1]
+            .into_iter()
+            .find(|&k| step.writes_over(k) && output.is_none() && dying(k).is_some() && only(k));
+        let target = match (output, over.and_then(dying)) {
+            (Some(k), _) => Target::Output(k as u16),
+            (None, Some(strip)) => Target::Strip(strip),
+            (None, None) => Target::Strip(free.pop().unwrap_or_else(|| {
                 strips += 1;
                 strips - 1
             })),
         };
-        // A step does not write where it reads: its strips are free only now.
-        for (&value, &source) in inst.operands.iter().zip(&sources) {
-            if let (Source::Strip(strip), true) = (source, last_read[&value] == i)
-                && !free.contains(&strip)
-            {
+        // Otherwise a step does not write where it reads: its strips are free only now.
+        for strip in (0..inst.operands.len().min(3)).filter_map(dying) {
+            if target != Target::Strip(strip) && !free.contains(&strip) {
                 free.push(strip);
             }
         }
@@ -106,9 +150,20 @@ pub(super) fn steps(program: &Program, chain: &fuse::Chain<'_>) -> (Vec<Step>, u
                 Target::Output(k) => Source::Output(k),
             },
         );
-        steps.push(Step { sources, target, ..step(program, inst) });
+        steps.push(Step { sources, target, in_place: over, ..step });
     }
-    (steps, strips as usize)
+    Plan { steps, rows, strips: strips as usize }
+}
+
+impl Step {
+    /// Whether the result can be written over operand `k`.
+    fn writes_over(&self, k: usize) -> bool {
+        match self.op {
+            StepOp::Unary(kind) => k == 0 && kind != UnaryKind::IsFinite,
+            StepOp::Binary(_) => k < 2,
+            _ => false,
+        }
+    }
 }
 
 fn step(program: &Program, inst: &pallas_rs_ir::Inst) -> Step {
@@ -137,7 +192,8 @@ fn step(program: &Program, inst: &pallas_rs_ir::Inst) -> Step {
         _ => unreachable!("not elementwise"),
     };
     let size = dtype_of(result).size();
-    Step { op, dtype, sources: [Source::Input(0); 3], target: Target::Strip(0), size }
+    let (sources, target) = ([Source::Input(0); 3], Target::Strip(0));
+    Step { op, dtype, sources, target, size, in_place: None }
 }
 
 /// Number of elements of a tile.

@@ -93,7 +93,7 @@ impl<'p> Grouping<'_, 'p> {
         let reads_open = self.open.iter().any(|made| reads(inst, made.results[0]));
         if !fusible(self.program, inst) {
             if reads_open {
-                self.close();
+                self.close_before(Some(inst));
             }
             return self.items.push(Item::Single(inst));
         }
@@ -108,9 +108,21 @@ impl<'p> Grouping<'_, 'p> {
     }
 
     fn close(&mut self) {
+        self.close_before(None);
+    }
+
+    /// A single op is a chain as well if it is stored next: it can compute in place.
+    fn close_before(&mut self, next: Option<&Inst>) {
         let insts = std::mem::take(&mut self.open);
+        let stored = match (&insts[..], next) {
+            ([only], Some(Inst { op: Op::Store {}, operands, .. })) => {
+                let made = only.results[0];
+                operands[1] == made && self.uses[made.0 as usize] == 1
+            }
+            _ => false,
+        };
         let arithmetic = insts.iter().filter(|i| !matches!(i.op, Op::Broadcast { .. })).count();
-        if insts.len() < 2 || arithmetic == 0 {
+        if arithmetic == 0 || (insts.len() < 2 && !stored) {
             return self.items.extend(insts.into_iter().map(Item::Single));
         }
         let made = |value: Value| insts.iter().any(|inst| inst.results[0] == value);

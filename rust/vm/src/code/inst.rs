@@ -271,6 +271,11 @@ pub(crate) enum Inst {
     Chain {
         chain: u32,
     },
+    /// A chain whose only output is what a store stores and nobody else reads.
+    ChainStore {
+        chain: u32,
+        record: u32,
+    },
     /// `records[record]`.
     Op {
         record: u32,

@@ -5,7 +5,7 @@ use super::fuse::{Chain, Item};
 use super::inst::{Inst, Reg};
 use super::liveness::{self, Body, Node};
 use super::registers::{File, Move, Place, Registers, sequence};
-use super::{ByValue, Code, Initial, Operand, Record, ScopeCode, TileType, select};
+use super::{ByValue, Code, Initial, Operand, Record, ScopeCode, TileType, lend, select};
 use pallas_rs_core::DType;
 use pallas_rs_ir::{self as ir, Effect, Op, Program, SpanId, Type, Value};
 use rustc_hash::FxHashMap;
@@ -35,6 +35,7 @@ fn lower_into(program: Arc<Program>, regs: Registers) -> (Code, Vec<Option<Place
         tile_types: FxHashMap::default(),
         ref_types: FxHashMap::default(),
         span: SpanId(0),
+        lends: false,
         code: Code::empty(Arc::clone(&program)),
     };
     lower.arguments();
@@ -75,6 +76,8 @@ struct Lower<'p> {
     tile_types: FxHashMap<Type, u32>,
     ref_types: FxHashMap<Type, u32>,
     span: SpanId,
+    /// Whether the load at hand may lend its result.
+    lends: bool,
     code: Code,
 }
 
@@ -154,8 +157,14 @@ impl<'p> Lower<'p> {
 
     fn body(&mut self, body: &Body<'p>) {
         body.dying_at_entry.iter().for_each(|&v| self.die(v, true));
-        for node in &body.nodes {
+        for (i, node) in body.nodes.iter().enumerate() {
             self.span = node.item.span();
+            self.lends = match &node.item {
+                Item::Single(ir::Inst { op: Op::Load {}, results, .. }) => {
+                    lend::may_lend(self.program, results[0], &body.nodes[i + 1..])
+                }
+                Item::Single(_) | Item::Chain(_) => false,
+            };
             match &node.item {
                 Item::Single(inst) => self.node(node, inst),
                 Item::Chain(chain) => self.chain(node, chain),
@@ -258,9 +267,18 @@ impl<'p> Lower<'p> {
         } else {
             let drops = drops(&operands, &results);
             let record = self.code.records.len() as u32;
-            let cost = cost(&inst.op, &operands, &results, &self.code.tile_types);
-            self.code.records.push(Record { op: inst.op.clone(), operands, results, drops, cost });
-            self.emit(Inst::Op { record });
+            let cost = cost(&inst.op, &operands, &results, &self.code);
+            let (op, lends) = (inst.op.clone(), self.lends);
+            self.code.records.push(Record { op, operands, results, drops, cost, lends });
+            match self.stored_chain(record) {
+                // Nothing can tell whether the chain ran before the store or as part of it.
+                Some(chain) => {
+                    self.code.insts.pop();
+                    self.code.spans.pop();
+                    self.emit(Inst::ChainStore { chain, record })
+                }
+                None => self.emit(Inst::Op { record }),
+            };
         }
         node.dying_after.iter().for_each(|&v| self.die(v, true));
     }
@@ -285,15 +303,29 @@ impl<'p> Lower<'p> {
     }
 
     fn chain(&mut self, node: &Node<'p>, chain: &Chain<'p>) {
-        let (steps, strips) = chain::steps(self.program, chain);
+        let chain::Plan { steps, rows, strips } = chain::steps(self.program, chain);
         let (inputs, outputs) = self.values(node);
         let drops = drops(&inputs, &outputs);
         let len = chain::len(self.program, chain.outputs[0]);
         let number = self.code.chains.len() as u32;
-        let steps = steps.into();
-        self.code.chains.push(ChainCode { len, inputs, steps, outputs, strips, drops });
+        let (steps, rows) = (steps.into(), rows.into());
+        self.code.chains.push(ChainCode { len, inputs, steps, rows, outputs, strips, drops });
         self.emit(Inst::Chain { chain: number });
         node.dying_after.iter().for_each(|&v| self.die(v, true));
+    }
+
+    /// The chain before a store of its only output, which nobody else reads.
+    fn stored_chain(&self, record: u32) -> Option<u32> {
+        let &Inst::Chain { chain } = self.code.insts.last()? else { return None };
+        let record = &self.code.records[record as usize];
+        let (Op::Store {}, &[_, Operand::Tile { register, last: true, .. }]) =
+            (&record.op, &record.operands[..])
+        else {
+            return None;
+        };
+        let made = matches!(self.code.chains[chain as usize].outputs[..],
+            [Operand::Tile { register: output, .. }] if output == register);
+        made.then_some(chain)
     }
 
     fn special(op: &Op, operands: &[Operand], results: &[Operand]) -> Option<Inst> {
@@ -518,21 +550,30 @@ impl<'p> Lower<'p> {
 }
 
 /// What an op takes, very roughly in nanoseconds.
-fn cost(op: &Op, operands: &[Operand], results: &[Operand], types: &[TileType]) -> i64 {
+fn cost(op: &Op, operands: &[Operand], results: &[Operand], code: &Code) -> i64 {
+    let len = |shape: &[usize]| shape.iter().product::<usize>() as i64;
     let bytes = |operand: &Operand| match *operand {
         Operand::Tile { bytes, .. } => i64::from(bytes),
         Operand::Scalar { .. } | Operand::Ref { .. } => 0,
     };
+    let view = |operand: Operand| len(&code.ref_type(operand).shape);
     let moved: i64 = operands.iter().chain(results).map(bytes).sum();
-    let products = match (op, operands) {
-        (Op::DotGeneral { lhs_contract, .. }, [Operand::Tile { ty, .. }, _]) => {
-            let lhs = &types[*ty as usize].shape;
-            let depth: usize = lhs_contract.iter().map(|&d| lhs[d]).product();
-            results.iter().map(bytes).sum::<i64>() / 4 * depth as i64
+    let copied = match op {
+        Op::CopyGmemToSmem { .. } | Op::CopySmemToGmem { .. } => {
+            view(operands[0]) * operands[0].dtype().size() as i64
         }
         _ => 0,
     };
-    32 + moved / 32 + products / 32
+    let products = match (op, operands) {
+        (Op::DotGeneral { lhs_contract, .. }, &[lhs @ Operand::Tile { .. }, _]) => {
+            let lhs = &code.tile_type(lhs).shape;
+            let depth: usize = lhs_contract.iter().map(|&d| lhs[d]).product();
+            results.iter().map(bytes).sum::<i64>() / 4 * depth as i64
+        }
+        (Op::Wgmma {}, &[acc, _, b]) => view(acc) * code.ref_type(b).shape[0] as i64,
+        _ => 0,
+    };
+    32 + (moved + copied) / 32 + products / 64
 }
 
 /// Tile registers whose tile dies and that no result takes over.

@@ -3,10 +3,12 @@
 pub(crate) mod chain;
 mod fuse;
 mod inst;
+pub(crate) mod lend;
 mod liveness;
 mod lower;
 mod registers;
 mod select;
+pub(crate) mod tiling;
 mod windows;
 
 pub(crate) use inst::{Inst, Reg};
@@ -83,6 +85,8 @@ pub(crate) struct Record {
     pub(crate) drops: Box<[Reg]>,
     /// What it takes, very roughly in nanoseconds.
     pub(crate) cost: i64,
+    /// Of a load: whether its result may stay in memory.
+    pub(crate) lends: bool,
 }
 
 /// What a register holds before the code runs.
@@ -137,6 +141,8 @@ pub(crate) struct Code {
     pub(crate) written: Vec<bool>,
     /// Inline bodies.
     pub(crate) lanes: Vec<LaneCode>,
+    /// How its windows tile its arguments.
+    pub(crate) tiling: tiling::Tiling,
     /// What decides which points of the grid may run at the same time.
     pub(crate) windows: Option<Box<Windows>>,
     /// Whether warps run by themselves somewhere.
@@ -154,7 +160,8 @@ impl Code {
         let windows = windows::windows(&program, &written).map(Box::new);
         let bodies = program.lane_bodies.iter();
         let lanes = bodies.map(|body| LaneCode::new(body, &program)).collect();
-        Code { written, lanes, windows, ..lower::lower(program) }
+        let tiling = tiling::tiling(&program, &written);
+        Code { written, lanes, tiling, windows, ..lower::lower(program) }
     }
 
     fn empty(program: Arc<Program>) -> Code {
@@ -173,6 +180,7 @@ impl Code {
             by_value: Vec::new(),
             written: Vec::new(),
             lanes: Vec::new(),
+            tiling: tiling::Tiling::default(),
             windows: None,
             warps: false,
             scalars: 0,

@@ -65,7 +65,8 @@ impl<O: Observer> Ctx<'_, O> {
         }
     }
 
-    /// A tile operand as dense bytes; a splat is written out into its register first.
+    /// A tile operand as dense bytes of its own; what is not is written out into its register first.
+    #[inline]
     pub(crate) fn tile_bytes(&mut self, operand: Operand) -> &[u8] {
         let ty = self.call.code.tile_type(operand);
         let id = match self.tile(operand) {
@@ -77,9 +78,25 @@ impl<O: Observer> Ctx<'_, O> {
                 self.thread.frame.set_tile(&mut self.worker.pool, register, Tile::Dense(id));
                 id
             }
+            Tile::Lent { .. } => self.keep(operand),
             Tile::Empty => unreachable!("a tile is written before it is read"),
         };
         self.worker.pool.bytes(id, ty.bytes)
+    }
+
+    /// Copies a lent tile into a buffer of its own.
+    fn keep(&mut self, operand: Operand) -> TileId {
+        let Operand::Tile { register, bytes, .. } = operand else {
+            unreachable!("only tiles are lent")
+        };
+        let bytes = bytes as usize;
+        let (id, mut buffer) = self.new_tile(bytes);
+        if let core::Operand::Slice(lent) = self.elements(operand) {
+            buffer.bytes_mut(bytes).copy_from_slice(lent);
+        }
+        self.worker.pool.put(id, buffer);
+        self.thread.frame.set_tile(&mut self.worker.pool, register, Tile::Dense(id));
+        id
     }
 
     /// Sets a scalar result.

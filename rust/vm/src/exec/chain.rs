@@ -1,10 +1,12 @@
 //! Chains of elementwise ops, strip by strip.
 
+use crate::code::Record;
 use crate::code::chain::{ChainCode, Source, Step, StepOp, Target};
 use crate::frame::Tile;
 use crate::machine::{Ctx, Result};
-use crate::memory::{Buffer, TileId};
-use crate::observer::Observer;
+use crate::memory::{Base, Buffer, TileId};
+use crate::observer::{AccessKind, Observer, Proxy};
+use crate::trap::Access;
 use pallas_rs_core as core;
 use smallvec::SmallVec;
 
@@ -16,41 +18,118 @@ const STRIP_BYTES: usize = STRIP * 8;
 
 /// Everything a step can reach.
 struct Strips<'a> {
-    inputs: SmallVec<[core::Operand<'a>; 8]>,
-    lent: Vec<Vec<u8>>,
-    outputs: Outputs,
+    chain: &'a ChainCode,
+    inputs: Inputs<'a>,
+    lent: &'a mut [Vec<u8>],
+    outputs: SmallVec<[&'a mut [u8]; 4]>,
     /// The elements at hand.
     start: usize,
     len: usize,
 }
 
+type Inputs<'a> = SmallVec<[core::Operand<'a>; 8]>;
+
 impl<O: Observer> Ctx<'_, O> {
     pub(super) fn chain(&mut self, chain: &ChainCode) -> Result<()> {
-        self.worker.patience -= 32 + (chain.steps.len() * chain.len / 8) as i64;
-        if self.worker.patience < 0 {
-            self.ask_host()?;
-        }
+        self.spend(chain)?;
         if chain.inputs.iter().all(|&input| self.splat(input).is_some()) {
             self.chain_of_scalars(chain);
             return Ok(());
         }
-        let mut outputs = SmallVec::new();
-        for &output in &chain.outputs {
-            outputs.push(self.new_tile(self.call.code.tile_type(output).bytes));
+        let mut made: SmallVec<[(TileId, Buffer); 4]> = SmallVec::new();
+        let sizes: SmallVec<[usize; 4]> =
+            chain.outputs.iter().map(|&o| self.call.code.tile_type(o).bytes).collect();
+        for &bytes in &sizes {
+            made.push(self.new_tile(bytes));
         }
-        let mut strips = std::mem::take(&mut self.worker.strips);
-        if strips.len() <= chain.strips {
-            strips.resize_with(chain.strips + 1, || vec![0; STRIP_BYTES]);
-        }
-        let inputs = chain.inputs.iter().map(|&input| self.elements(input)).collect();
-        let at = Strips { inputs, lent: strips, outputs, start: 0, len: 0 };
-        let (strips, outputs) = at.run_all(chain);
+        let mut strips = self.take_strips(chain);
+        let outputs = made.iter_mut().zip(&sizes).map(|((_, b), &n)| b.bytes_mut(n)).collect();
+        Strips::run_all(chain, self.inputs(chain), &mut strips, outputs);
         self.worker.strips = strips;
-        for (&result, (id, buffer)) in chain.outputs.iter().zip(outputs) {
+        for (&result, (id, buffer)) in chain.outputs.iter().zip(made) {
             self.worker.pool.put(id, buffer);
             self.set_tile(result, Tile::Dense(id));
         }
         Ok(())
+    }
+
+    /// A chain whose only output is stored: straight into memory if it is dense there and no input
+    /// is still in the same memory.
+    pub(super) fn chain_store(&mut self, chain: &ChainCode, store: &Record) -> Result<()> {
+        let target = store.operands[0];
+        let view = self.view(target);
+        let lands = view.dense_len().is_some()
+            && view.escape.is_none()
+            && chain.inputs.iter().any(|&input| self.splat(input).is_none())
+            && !chain.inputs.iter().any(|&input| match self.tile_or_empty(input) {
+                Tile::Lent { base, .. } => base == view.base,
+                Tile::Splat(_) | Tile::Dense(_) | Tile::Empty => false,
+            });
+        if !lands {
+            self.chain(chain)?;
+            return self.store(target, store.operands[1]).map(|_| ());
+        }
+        self.spend(chain)?;
+        self.check_inside(self.view(target), Access::Write)?;
+        let (dtype, bytes) = (target.dtype(), self.call.code.tile_type(chain.outputs[0]).bytes);
+        if O::WATCHES {
+            let view = self.view(target).clone();
+            self.observe(&view, dtype.size(), AccessKind::Write, Proxy::Generic)?;
+        }
+        let (base, offset) = (self.view(target).base, self.view(target).offset);
+        let mut strips = self.take_strips(chain);
+        let done = match (base, self.storage(base)) {
+            (Base::Global(arg), _) => {
+                let inputs = self.inputs(chain);
+                let slices = inputs.iter().filter_map(|input| match input {
+                    core::Operand::Slice(bytes) => Some(*bytes),
+                    core::Operand::Splat(_) => None,
+                });
+                let out = self.call.gmem.lend_mut(arg, dtype.size(), offset, bytes, slices);
+                let found = out.is_some();
+                if let Some(out) = out {
+                    Strips::run_all(chain, inputs, &mut strips, SmallVec::from_iter([out]));
+                }
+                found
+            }
+            (_, Some(tile)) => {
+                let mut buffer = self.worker.pool.take(tile);
+                let start = offset as usize * dtype.size();
+                let out = &mut buffer.bytes_mut(start + bytes)[start..];
+                let outputs = SmallVec::from_iter([out]);
+                Strips::run_all(chain, self.inputs(chain), &mut strips, outputs);
+                self.worker.pool.put(tile, buffer);
+                true
+            }
+            (_, None) => unreachable!("a ref does not outlive its scope"),
+        };
+        self.worker.strips = strips;
+        if done {
+            return Ok(());
+        }
+        // Two arguments of the kernel share memory.
+        self.chain(chain)?;
+        self.store(target, store.operands[1]).map(|_| ())
+    }
+
+    fn spend(&mut self, chain: &ChainCode) -> Result<()> {
+        self.worker.patience -= 32 + (chain.steps.len() * chain.len / 8) as i64;
+        if self.worker.patience < 0 {
+            self.ask_host()?;
+        }
+        Ok(())
+    }
+
+    fn inputs(&self, chain: &ChainCode) -> Inputs<'_> {
+        chain.inputs.iter().map(|&input| self.elements(input)).collect()
+    }
+
+    fn take_strips(&mut self, chain: &ChainCode) -> Vec<Vec<u8>> {
+        let mut strips = std::mem::take(&mut self.worker.strips);
+        if strips.len() <= chain.strips {
+            strips.resize_with(chain.strips + 1, || vec![0; STRIP_BYTES]);
+        }
+        strips
     }
 
     /// The same for inputs whose elements are all equal: so are the outputs'.
@@ -64,6 +143,7 @@ impl<O: Observer> Ctx<'_, O> {
                 Source::Input(i) => inputs[i as usize],
                 Source::Strip(i) => strips[i as usize],
                 Source::Output(i) => outputs[i as usize],
+                Source::Row(i) => inputs[chain.rows[i as usize].input as usize],
             });
             let dtype = step.dtype;
             let bits = match step.op {
@@ -97,17 +177,24 @@ impl<O: Observer> Ctx<'_, O> {
     }
 }
 
-type Outputs = SmallVec<[(TileId, Buffer); 4]>;
-
-impl Strips<'_> {
-    /// Runs all steps on all strips; returns what was lent.
-    fn run_all(mut self, chain: &ChainCode) -> (Vec<Vec<u8>>, Outputs) {
-        while self.start < chain.len {
-            self.len = STRIP.min(chain.len - self.start);
-            chain.steps.iter().for_each(|step| self.run(step));
-            self.start += self.len;
+impl<'a> Strips<'a> {
+    /// Runs all steps on all strips.
+    fn run_all(
+        chain: &'a ChainCode,
+        inputs: Inputs<'a>,
+        lent: &'a mut [Vec<u8>],
+        outputs: SmallVec<[&'a mut [u8]; 4]>,
+    ) {
+        let mut strips = Strips { chain, inputs, lent, outputs, start: 0, len: 0 };
+        while strips.start < chain.len {
+            strips.len = STRIP.min(chain.len - strips.start);
+            for rows in &chain.rows {
+                let run = rows.expand.run;
+                strips.len = strips.len.min(run - strips.start % run);
+            }
+            chain.steps.iter().for_each(|step| strips.run(step));
+            strips.start += strips.len;
         }
-        (self.lent, self.outputs)
     }
 
     /// The strip of a source.
@@ -119,26 +206,53 @@ impl Strips<'_> {
                 splat @ core::Operand::Splat(_) => splat,
             },
             Source::Strip(i) => core::Operand::Slice(&self.lent[i as usize][..self.len * size]),
-            Source::Output(i) => {
-                core::Operand::Slice(&self.outputs[i as usize].1.bytes(range.end)[range])
+            Source::Output(i) => core::Operand::Slice(&self.outputs[i as usize][range]),
+            Source::Row(i) => {
+                let rows = self.chain.rows[i as usize];
+                match self.inputs[rows.input as usize] {
+                    core::Operand::Slice(tile) => {
+                        let element = self.start / rows.expand.run % rows.expand.period;
+                        core::Operand::Splat(core::load_scalar(size, tile, element))
+                    }
+                    splat @ core::Operand::Splat(_) => splat,
+                }
             }
         }
     }
 
     fn run(&mut self, step: &Step) {
-        // What is written is taken out: a step reads no strip that it writes.
+        // What is written is taken out: a step reads no strip that it writes, unless in place.
         match step.target {
             Target::Strip(i) => {
                 let mut strip = std::mem::take(&mut self.lent[i as usize]);
-                self.compute(step, &mut strip[..self.len * step.size]);
+                let out = &mut strip[..self.len * step.size];
+                match step.in_place {
+                    Some(operand) => self.compute_in_place(step, operand, out),
+                    None => self.compute(step, out),
+                }
                 self.lent[i as usize] = strip;
             }
             Target::Output(i) => {
-                let mut buffer = std::mem::take(&mut self.outputs[i as usize].1);
+                let output = std::mem::take(&mut self.outputs[i as usize]);
                 let range = self.start * step.size..(self.start + self.len) * step.size;
-                self.compute(step, &mut buffer.bytes_mut(range.end)[range]);
-                self.outputs[i as usize].1 = buffer;
+                self.compute(step, &mut output[range]);
+                self.outputs[i as usize] = output;
             }
+        }
+    }
+
+    /// A step that writes over its operand number `operand`.
+    fn compute_in_place(&mut self, step: &Step, operand: usize, x: &mut [u8]) {
+        let (dtype, size) = (step.dtype, step.dtype.size());
+        match (step.op, operand) {
+            (StepOp::Unary(kind), _) => core::unary_in_place(kind, dtype, x),
+            (StepOp::Binary(kind), 0) => {
+                core::binary_in_place(kind, dtype, x, self.source(step.sources[1], size));
+            }
+            (StepOp::Binary(kind), _) => {
+                core::binary_in_place_rhs(kind, dtype, self.source(step.sources[0], size), x);
+            }
+            _ => unreachable!("only these are done in place"),
         }
     }
 

@@ -248,7 +248,7 @@ impl<O: Observer> Ctx<'_, O> {
                 f(self, &element[..dtype.size()])
             }
             Operand::Tile { bytes, .. } => {
-                self.densify(operand);
+                self.tile_bytes(operand);
                 let bytes = bytes as usize;
                 let Tile::Dense(id) = self.tile(operand) else { unreachable!("made dense before") };
                 let buffer = self.worker.pool.take(id);

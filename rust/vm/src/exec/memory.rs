@@ -11,7 +11,8 @@ use pallas_rs_core::{self as core, DType};
 use pallas_rs_ir::RmwKind;
 
 impl<O: Observer> Ctx<'_, O> {
-    pub(super) fn load(&mut self, source: Operand, result: Operand) -> Result {
+    /// Reads a view. `lends`: the tile may stay where it is, if it is dense there.
+    pub(super) fn load(&mut self, source: Operand, result: Operand, lends: bool) -> Result {
         self.check_inside(self.view(source), Access::Read)?;
         let dtype = source.dtype();
         if O::WATCHES {
@@ -20,6 +21,11 @@ impl<O: Observer> Ctx<'_, O> {
         }
         let Operand::Ref { register, .. } = source else { unreachable!("the verifier saw a ref") };
         let view = &self.thread.frame.refs[register as usize];
+        if let (true, Some(_)) = (lends && self.call.lends, view.dense_len()) {
+            let lent = Tile::Lent { base: view.base, offset: view.offset };
+            self.set_tile(result, lent);
+            return Ok(Flow::Next);
+        }
         if let (Operand::Tile { bytes, .. }, Base::Global(arg), Some(_)) =
             (result, view.base, view.dense_len())
         {
@@ -48,6 +54,10 @@ impl<O: Observer> Ctx<'_, O> {
         if O::WATCHES {
             let view = self.view(target).clone();
             self.observe(&view, dtype.size(), kind, Proxy::Generic)?;
+        }
+        // Source and target may be the same memory.
+        if let (Operand::Tile { .. }, Tile::Lent { .. }) = (x, self.tile_or_empty(x)) {
+            self.tile_bytes(x);
         }
         let view = self.view(target);
         if let (Base::Global(arg), core::Operand::Slice(bytes)) = (view.base, self.elements(x)) {

@@ -46,7 +46,7 @@ impl<O: Observer> Ctx<'_, O> {
             &Op::Iota { dimension } => self.iota(dimension, outs[0]),
             Op::Broadcast { dims } => self.broadcast(dims, ins[0], outs[0]),
             Op::Reshape {} => {
-                self.forward(ins[0], outs[0]);
+                self.reshape(ins[0], outs[0]);
                 Ok(Flow::Next)
             }
             Op::Transpose { perm } => self.transpose(perm, ins[0], outs[0]),
@@ -75,7 +75,7 @@ impl<O: Observer> Ctx<'_, O> {
             Op::RefReshape {} => self.ref_reshape(ins[0], outs[0]),
             Op::RefBitcast {} => self.ref_bitcast(ins[0], outs[0]),
             Op::BlockWindow { dims } => self.block_window(dims, ins[0], &ins[1..], outs[0]),
-            Op::Load {} => self.load(ins[0], outs[0]),
+            Op::Load {} => self.load(ins[0], outs[0], record.lends),
             Op::Store {} => self.store(ins[0], ins[1]),
             Op::Swap {} => self.swap(ins[0], ins[1], outs[0]),
             Op::LoadMasked { .. } => self.load_masked(ins[0], ins[1], ins.get(2).copied(), outs[0]),

@@ -241,6 +241,23 @@ impl<O: Observer> Ctx<'_, O> {
                         self.thread.frame.set_tile(&mut self.worker.pool, tile, Tile::Empty);
                     }
                 }
+                Inst::ChainStore { chain, record } => {
+                    let (chain, record) =
+                        (&code.chains[chain as usize], &code.records[record as usize]);
+                    self.thread.pc = pc as u32;
+                    self.chain_store(chain, record)?;
+                    for &tile in chain.drops.iter().chain(&record.drops) {
+                        self.thread.frame.set_tile(&mut self.worker.pool, tile, Tile::Empty);
+                    }
+                    if let Some(scheduler) = scheduler.as_deref_mut()
+                        && scheduler.preempts()
+                    {
+                        pc = next;
+                        executed += 2;
+                        break Turn::Yielded;
+                    }
+                    executed += 1;
+                }
                 Inst::Op { record } => {
                     let record = &code.records[record as usize];
                     self.thread.pc = pc as u32;
@@ -283,6 +300,7 @@ impl<O: Observer> Ctx<'_, O> {
             }
             tile
         };
+        debug_assert!(!matches!(tile, Tile::Lent { .. }), "a lent tile stays in its register");
         self.thread.frame.set_tile(&mut self.worker.pool, dst, tile);
     }
 

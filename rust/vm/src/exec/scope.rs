@@ -90,14 +90,11 @@ impl<O: Observer> Ctx<'_, O> {
                 self.allocate_data(alloc, spec.space, DType::I32, count, Contents::Zero)
             }
             AllocKind::Barrier { arrivals, .. } => {
-                let barriers =
-                    Barriers::new(count, *arrivals, program.num_threads, call.code.warps);
-                self.allocate_barriers(block, alloc, barriers)
+                self.allocate_barriers(block, alloc, count, *arrivals)
             }
             AllocKind::ClusterBarrier { axes, arrivals, .. } => {
                 let arrivals = cluster_arrivals(*arrivals, axes, &program.cluster);
-                let barriers = Barriers::new(count, arrivals, program.num_threads, call.code.warps);
-                self.allocate_barriers(block, alloc, barriers)
+                self.allocate_barriers(block, alloc, count, arrivals)
             }
         };
         if O::WATCHES {
@@ -139,10 +136,18 @@ impl<O: Observer> Ctx<'_, O> {
         }
     }
 
-    fn allocate_barriers(&mut self, block: u32, alloc: u32, barriers: Barriers) -> Base {
-        let peers = self.cluster.blocks.len() > 1;
-        let entries = &mut self.cluster.blocks[block as usize].barriers;
-        Base::Barrier { block, index: insert(entries, BarrierAlloc { alloc, barriers }, peers) }
+    fn allocate_barriers(&mut self, block: u32, alloc: u32, count: usize, needed: u32) -> Base {
+        let (peers, code) = (self.cluster.blocks.len() > 1, self.call.code);
+        let owner = &mut self.cluster.blocks[block as usize];
+        let barriers = match owner.spare.pop() {
+            Some(mut spare) => {
+                spare.reset(count, needed);
+                spare
+            }
+            None => Barriers::new(count, needed, code.program.num_threads, code.warps),
+        };
+        let entry = BarrierAlloc { alloc, barriers };
+        Base::Barrier { block, index: insert(&mut owner.barriers, entry, peers) }
     }
 
     fn free(&mut self, base: Base) {
@@ -157,7 +162,8 @@ impl<O: Observer> Ctx<'_, O> {
             }
             Base::Thread(index) => self.thread.accumulators[index as usize].take(),
             Base::Barrier { block, index } => {
-                self.cluster.blocks[block as usize].barriers[index as usize] = None;
+                let owner = &mut self.cluster.blocks[block as usize];
+                owner.spare.extend(owner.barriers[index as usize].take().map(|b| b.barriers));
                 None
             }
         };

@@ -3,7 +3,7 @@
 use crate::code::Operand;
 use crate::frame::Tile;
 use crate::machine::Ctx;
-use crate::memory::{Buffer, TileId};
+use crate::memory::{Base, Buffer, TileId};
 use crate::observer::Observer;
 use pallas_rs_core as core;
 
@@ -34,10 +34,24 @@ impl<O: Observer> Ctx<'_, O> {
                     Tile::Dense(id) => {
                         core::Operand::Slice(self.worker.pool.bytes(id, bytes as usize))
                     }
+                    Tile::Lent { base, offset } => {
+                        let elem = operand.dtype().size();
+                        core::Operand::Slice(self.lent(base, offset, elem, bytes as usize))
+                    }
                     Tile::Empty => unreachable!("a tile is written before it is read"),
                 }
             }
             Operand::Ref { .. } => unreachable!("the verifier saw a value"),
+        }
+    }
+
+    /// The elements of a lent tile.
+    #[inline]
+    fn lent(&self, base: Base, offset: i64, elem: usize, bytes: usize) -> &[u8] {
+        match (base, self.storage(base)) {
+            (Base::Global(arg), _) => self.call.gmem.lend(arg, elem, offset, bytes),
+            (_, Some(tile)) => &self.worker.pool.whole(tile)[offset as usize * elem..][..bytes],
+            (_, None) => unreachable!("a ref does not outlive its scope"),
         }
     }
 
@@ -48,7 +62,7 @@ impl<O: Observer> Ctx<'_, O> {
             Operand::Scalar { .. } => Some(self.scalar(operand)),
             Operand::Tile { .. } => match self.tile(operand) {
                 Tile::Splat(bits) => Some(bits),
-                Tile::Dense(_) | Tile::Empty => None,
+                Tile::Dense(_) | Tile::Lent { .. } | Tile::Empty => None,
             },
             Operand::Ref { .. } => None,
         }
@@ -62,7 +76,7 @@ impl<O: Observer> Ctx<'_, O> {
         }
     }
 
-    fn tile_or_empty(&self, operand: Operand) -> Tile {
+    pub(super) fn tile_or_empty(&self, operand: Operand) -> Tile {
         match operand {
             Operand::Tile { .. } => self.tile(operand),
             Operand::Scalar { .. } | Operand::Ref { .. } => Tile::Empty,
@@ -127,12 +141,27 @@ impl<O: Observer> Ctx<'_, O> {
         self.set_tile(result, Tile::Dense(id));
     }
 
+    /// Sets a result to the same elements at another shape.
+    pub(super) fn reshape(&mut self, from: Operand, result: Operand) {
+        match (from, result) {
+            (Operand::Tile { .. }, Operand::Tile { .. }) => match self.tile(from) {
+                lent @ Tile::Lent { .. } => self.set_tile(result, lent),
+                Tile::Dense(_) | Tile::Splat(_) | Tile::Empty => self.forward(from, result),
+            },
+            _ => self.forward(from, result),
+        }
+    }
+
     /// Sets a result to a value of as many elements and bytes.
     #[inline]
     pub(super) fn forward(&mut self, from: Operand, result: Operand) {
         match (from, result) {
             (Operand::Scalar { .. }, _) => self.set_splat(result, self.scalar(from)),
             (Operand::Tile { register, last, .. }, Operand::Tile { .. }) => {
+                // Whoever takes it may keep it for longer than it is lent.
+                if let Tile::Lent { .. } = self.tile(from) {
+                    self.tile_bytes(from);
+                }
                 let tile = if last {
                     self.thread.frame.take_tile(register)
                 } else {

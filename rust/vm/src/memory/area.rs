@@ -55,7 +55,7 @@ impl<'a> Target<'a> {
 /// Panics unless `bytes` bytes from element `first` on lie within an area of `len` bytes; the byte
 /// they start at.
 #[inline]
-fn within(elem: usize, first: i64, bytes: usize, len: usize) -> usize {
+pub(super) fn within(elem: usize, first: i64, bytes: usize, len: usize) -> usize {
     let start = (first as usize).wrapping_mul(elem);
     let inside = first >= 0 && start <= len && bytes <= len - start;
     assert!(inside, "a view reaches outside its allocation");

@@ -46,6 +46,11 @@ impl Schedule {
         })
     }
 
+    /// Whether threads may have to give way where they could go on.
+    pub(crate) fn preempts(&self) -> bool {
+        !matches!(self.strategy, Strategy::RoundRobin)
+    }
+
     /// Seed of what the engines draw.
     pub(crate) fn engine_seed(&self) -> u64 {
         self.seed ^ ENGINE_STREAM

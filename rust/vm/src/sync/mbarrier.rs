@@ -36,10 +36,10 @@ pub(crate) struct BarrierKey {
 /// The barriers of one allocation, in one block.
 #[derive(Clone, Debug)]
 pub(crate) struct Barriers {
-    states: Box<[Barrier]>,
+    states: Vec<Barrier>,
     /// Phases observed, by barrier and thread, and by warp where warps run by themselves. 0 also stands
     /// for one that never waited.
-    seen: Box<[u64]>,
+    seen: Vec<u64>,
     threads: usize,
     /// Entries of `seen` for a thread.
     width: usize,
@@ -60,14 +60,19 @@ impl Barriers {
     /// warps may wait by themselves if `warps`.
     pub(crate) fn new(count: usize, needed: u32, threads: usize, warps: bool) -> Self {
         let width = if warps { WARPS } else { 1 };
+        let mut barriers = Barriers { states: Vec::new(), seen: Vec::new(), threads, width };
+        barriers.reset(count, needed);
+        barriers
+    }
+
+    /// Makes them new ones of the same block, in the same memory.
+    pub(crate) fn reset(&mut self, count: usize, needed: u32) {
         let barrier =
             Barrier { phase: 0, arrived: 0, needed, in_flight: 0, observed: 0, collectives: 0 };
-        Barriers {
-            states: vec![barrier; count].into(),
-            seen: vec![0; count * threads * width].into(),
-            threads,
-            width,
-        }
+        self.states.clear();
+        self.states.resize(count, barrier);
+        self.seen.clear();
+        self.seen.resize(count * self.threads * self.width, 0);
     }
 
     /// The barrier at a row-major index.
