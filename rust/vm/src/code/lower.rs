@@ -570,7 +570,7 @@ fn cost(op: &Op, operands: &[Operand], results: &[Operand], code: &Code) -> i64 
             let depth: usize = lhs_contract.iter().map(|&d| lhs[d]).product();
             results.iter().map(bytes).sum::<i64>() / 4 * depth as i64
         }
-        (Op::Wgmma {}, &[acc, _, b]) => view(acc) * code.ref_type(b).shape[0] as i64,
+        (Op::Wgmma { .. }, &[acc, _, b]) => view(acc) * code.ref_type(b).shape[0] as i64,
         _ => 0,
     };
     32 + (moved + copied) / 32 + products / 64
