@@ -31,6 +31,7 @@ pub use gmem::GlobalBuffer;
 pub use host::{Host, HostArray, HostError, NoHost};
 
 use pallas_rs_ir::Program;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 
 /// A decoded and verified program, ready to run any number of times, also at the same time.
@@ -39,6 +40,8 @@ pub struct Executable {
     code: code::Code,
     /// Buffers of runs that have ended, for the next ones.
     idle: Mutex<Vec<memory::Pool>>,
+    /// What a point took in the first call, very roughly in nanoseconds; 0 before.
+    cost_of_a_point: AtomicI64,
 }
 
 /// How one call ended.
@@ -63,7 +66,11 @@ impl Executable {
 
     /// Compiles a verified program.
     pub fn new(program: Program) -> Executable {
-        Executable { code: code::Code::new(Arc::new(program)), idle: Mutex::default() }
+        Executable {
+            code: code::Code::new(Arc::new(program)),
+            idle: Mutex::default(),
+            cost_of_a_point: AtomicI64::new(0),
+        }
     }
 
     /// Runs the grid once. `operands` are the call's operands in order (dynamic grid bounds, scalar

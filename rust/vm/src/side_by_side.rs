@@ -32,10 +32,17 @@ pub(crate) fn run(
     let part = |worker: &mut Worker<NoObserver>, points: Range<u64>| {
         run_together(call, worker, grid, schedule, &mut RoundRobin::default(), points)
     };
-    let first = grid.points.min(1);
-    part(&mut worker, 0..first)?;
-    // What the first point cost says what the others will.
-    let cost = worker.asked * PATIENCE + PATIENCE - worker.patience;
+    let spent = |worker: &Worker<NoObserver>| worker.asked * PATIENCE + PATIENCE - worker.patience;
+    // What the first point of the first call costs says what all others will. Results do not depend
+    // on who runs what, so a call may know of an earlier one.
+    let mut cost = executable.cost_of_a_point.load(Ordering::Relaxed);
+    let mut first = 0;
+    if cost == 0 && grid.points > 0 {
+        first = 1;
+        part(&mut worker, 0..first)?;
+        cost = spent(&worker);
+        executable.cost_of_a_point.store(cost, Ordering::Relaxed);
+    }
     let rest = grid.points - first;
     let wanted =
         call.code.program.options.num_workers.map_or_else(workers::available, |n| n as usize);

@@ -6,7 +6,7 @@
 //! array. The first lets blocks run at the same time, the second means that nobody sees what an array
 //! held before.
 
-use pallas_rs_core::{BinaryKind, DType};
+use pallas_rs_core::{BinaryKind, CompareKind, DType};
 use pallas_rs_ir::{
     AllocKind, BlockDim, Effect, GridDim, Inst, Op, Program, Region, SliceDim, Space, Start, Type,
     Value,
@@ -30,11 +30,20 @@ enum Axis {
     Thread,
 }
 
-/// A dimension of a window: `size` elements from the sum of `index * scale` on.
+/// An index times a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Digit {
+    axis: Axis,
+    /// What the index is below, if that is known.
+    bound: Option<usize>,
+    scale: usize,
+}
+
+/// A dimension of a window: `size` elements from the sum of its digits on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extent {
     size: usize,
-    digits: Vec<(Axis, usize)>,
+    digits: Vec<Digit>,
 }
 
 /// What a view of an argument lies in.
@@ -52,6 +61,7 @@ pub(super) fn tiling(program: &Program, written: &[bool]) -> Tiling {
     let mut search = Search {
         program,
         written,
+        threads: program.num_threads,
         makers: FxHashMap::default(),
         windows: vec![None; program.args.len()],
         covered: vec![false; program.args.len()],
@@ -69,6 +79,8 @@ pub(super) fn tiling(program: &Program, written: &[bool]) -> Tiling {
 struct Search<'p> {
     program: &'p Program,
     written: &'p [bool],
+    /// What the index of a thread that comes here is below.
+    threads: usize,
     /// By value: the instruction that makes it.
     makers: FxHashMap<Value, &'p Inst>,
     /// By written argument: the extents of every window seen so far.
@@ -88,7 +100,14 @@ impl<'p> Search<'p> {
                 self.makers.insert(result, inst);
             }
             let scope = matches!(inst.op, Op::Scope { .. });
-            inst.regions.iter().for_each(|nested| self.region(nested, always && scope));
+            for (i, nested) in inst.regions.iter().enumerate() {
+                let outside = self.threads;
+                if let (Op::Switch {}, 1) = (&inst.op, i) {
+                    self.threads = self.thread_limit(inst.operands[0]).min(outside);
+                }
+                self.region(nested, always && scope);
+                self.threads = outside;
+            }
         }
         region.yields.iter().for_each(|&value| self.lost(value));
     }
@@ -175,7 +194,7 @@ impl<'p> Search<'p> {
                 BlockDim::Element { .. } => return None,
             };
             let (digits, rest) = self.digits(index)?;
-            let digits = digits.into_iter().map(|(axis, scale)| (axis, scale * size)).collect();
+            let digits = scaled(digits, size)?;
             (rest == 0).then_some(Extent { size, digits })
         };
         dims.iter().zip(indices).map(extent).collect()
@@ -199,7 +218,7 @@ impl<'p> Search<'p> {
     }
 
     /// A scalar as a sum of indices times constants, and a constant.
-    fn digits(&self, value: Value) -> Option<(Vec<(Axis, usize)>, usize)> {
+    fn digits(&self, value: Value) -> Option<(Vec<Digit>, usize)> {
         let inst = self.makers.get(&value)?;
         let int32 = self.program.ty(value).dtype() == Some(DType::I32);
         let both = || Some((self.digits(inst.operands[0])?, self.digits(inst.operands[1])?));
@@ -207,9 +226,9 @@ impl<'p> Search<'p> {
             Op::Constant { bits } if int32 => {
                 Some((Vec::new(), usize::try_from(bits as i32).ok()?))
             }
-            Op::ProgramId { axis } => Some((vec![(Axis::Grid(axis), 1)], 0)),
-            Op::ClusterIndex { axis } => Some((vec![(Axis::Cluster(axis), 1)], 0)),
-            Op::ThreadIndex {} => Some((vec![(Axis::Thread, 1)], 0)),
+            Op::ProgramId { axis } => Some(self.digit(Axis::Grid(axis))),
+            Op::ClusterIndex { axis } => Some(self.digit(Axis::Cluster(axis))),
+            Op::ThreadIndex {} => Some(self.digit(Axis::Thread)),
             Op::Binary { kind: BinaryKind::Add } if int32 => {
                 let ((mut a, rest), (b, more)) = both()?;
                 a.extend(b);
@@ -220,12 +239,33 @@ impl<'p> Search<'p> {
                     (a, b) if b.0.is_empty() => (a, b),
                     (a, b) => (b, a),
                 };
-                let scaled = |(axis, by): (Axis, usize)| Some((axis, by.checked_mul(scale)?));
-                let digits = digits.into_iter().map(scaled).collect::<Option<_>>()?;
-                none.is_empty().then_some((digits, rest.checked_mul(scale)?))
+                none.is_empty().then_some((scaled(digits, scale)?, rest.checked_mul(scale)?))
             }
             _ => None,
         }
+    }
+
+    /// What the index of a thread is below where `condition` is true.
+    fn thread_limit(&self, condition: Value) -> usize {
+        let limit = self.makers.get(&condition).and_then(|inst| match inst.op {
+            Op::Convert {} => Some(self.thread_limit(inst.operands[0])),
+            Op::Compare { kind: CompareKind::Lt } => {
+                let thread = self.makers.get(&inst.operands[0])?;
+                let limit = self.makers.get(&inst.operands[1])?;
+                match (&thread.op, &limit.op) {
+                    (Op::ThreadIndex {}, &Op::Constant { bits }) => {
+                        usize::try_from(bits as i32).ok()
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        });
+        limit.unwrap_or(self.threads)
+    }
+
+    fn digit(&self, axis: Axis) -> (Vec<Digit>, usize) {
+        (vec![Digit { axis, bound: self.bound(axis), scale: 1 }], 0)
     }
 
     fn bound(&self, axis: Axis) -> Option<usize> {
@@ -235,17 +275,17 @@ impl<'p> Search<'p> {
                 GridDim::Operand(_) => None,
             },
             Axis::Cluster(axis) => Some(self.program.cluster[axis]),
-            Axis::Thread => Some(self.program.num_threads),
+            Axis::Thread => Some(self.threads),
         }
     }
 
     /// One past the last element that a dimension reaches, if its digits nest; `gaps` says whether
     /// they may leave any.
-    fn reach(&self, extent: &Extent, gaps: bool) -> Option<usize> {
+    fn reach(extent: &Extent, gaps: bool) -> Option<usize> {
         let mut digits = extent.digits.clone();
-        digits.sort_by_key(|&(_, scale)| scale);
-        digits.iter().try_fold(extent.size, |reach, &(axis, scale)| {
-            let bound = self.bound(axis)?;
+        digits.sort_by_key(|digit| digit.scale);
+        digits.iter().try_fold(extent.size, |reach, &Digit { bound, scale, .. }| {
+            let bound = bound?;
             let fits = scale == reach || (gaps && scale > reach);
             (fits || bound == 1).then_some(())?;
             let end = scale.checked_mul(bound.checked_sub(1)?)?.checked_add(reach)?;
@@ -257,7 +297,7 @@ impl<'p> Search<'p> {
     /// The axes of a window; `None` if one counts twice.
     fn axes(extents: &[Extent]) -> Option<Vec<Axis>> {
         let mut axes = Vec::new();
-        for &(axis, _) in extents.iter().flat_map(|e| &e.digits) {
+        for &Digit { axis, .. } in extents.iter().flat_map(|e| &e.digits) {
             if axes.contains(&axis) {
                 return None;
             }
@@ -271,7 +311,7 @@ impl<'p> Search<'p> {
         let shape = &self.program.args[window.arg].shape;
         window.whole
             && window.extents.as_ref().is_some_and(|extents| {
-                let reaches = |(e, &size)| self.reach(e, false).is_some_and(|end| end >= size);
+                let reaches = |(e, &size)| Self::reach(e, false).is_some_and(|end| end >= size);
                 Self::axes(extents).is_some() && extents.iter().zip(shape).all(reaches)
             })
     }
@@ -281,17 +321,22 @@ impl<'p> Search<'p> {
         let points = (0..self.program.grid.len()).map(Axis::Grid);
         let moving: Vec<Axis> = points.filter(|&axis| self.bound(axis) != Some(1)).collect();
         self.windows.iter().flatten().all(|extents| {
-            let nests = extents.iter().all(|e| self.reach(e, true).is_some());
+            let nests = extents.iter().all(|e| Self::reach(e, true).is_some());
             let axes = Self::axes(extents);
             nests && axes.is_some_and(|axes| moving.iter().all(|axis| axes.contains(axis)))
         })
     }
 }
 
+/// Digits times a constant.
+fn scaled(digits: Vec<Digit>, by: usize) -> Option<Vec<Digit>> {
+    let scaled = |digit: Digit| Some(Digit { scale: digit.scale.checked_mul(by)?, ..digit });
+    digits.into_iter().map(scaled).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pallas_rs_core::CompareKind;
     use pallas_rs_ir::builder::{Builder, Dim};
 
     const ROW: [BlockDim; 2] = [BlockDim::Blocked(1), BlockDim::Blocked(8)];
@@ -400,5 +445,28 @@ mod tests {
         b.store(view, x);
         let expected = Tiling { covered: vec![true], independent: true };
         assert_eq!(tiling(&b.finish(), &[true]), expected);
+    }
+
+    #[test]
+    fn a_branch_may_be_of_some_threads() {
+        let roles = |limit: i32| {
+            let mut b = Builder::new("roles");
+            b.grid(&[3]).threads(3);
+            let o = b.output("o_ref", DType::I32, &[24]);
+            let (i, two, four, limit) = (b.program_id(0), b.int(2), b.int(4), b.int(limit));
+            let thread = b.thread_index();
+            let computes = b.compare(CompareKind::Lt, thread, limit);
+            b.when(computes, |b| {
+                let pair = b.mul(i, two);
+                let at = b.add(pair, thread);
+                let start = b.mul(at, four);
+                let view = b.view(o, &[Dim::Window(start, 4)]);
+                let x = b.constant(DType::I32, &[4], 1);
+                b.store(view, x);
+            });
+            tiling(&b.finish(), &[true])
+        };
+        assert_eq!(roles(2), Tiling { covered: vec![false], independent: true });
+        assert_eq!(roles(3), Tiling { covered: vec![false], independent: false });
     }
 }
