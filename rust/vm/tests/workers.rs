@@ -73,11 +73,11 @@ fn table(rows: usize, cols: usize) -> Program {
     let x = b.input("x_ref", DType::F32, &[rows, cols]);
     let o = b.output("o_ref", DType::F32, &[rows, cols]);
     let (i, zero) = (b.program_id(0), b.int(0));
-    let at = b.view(t, &[pallas_rs_ir::builder::Dim::Index(i)]);
+    let at = b.view(t, &[Dim::Index(i)]);
     let row = b.load(at);
     let x = b.block_window(x, &[B(1), B(cols)], &[i, zero]);
     let o = b.block_window(o, &[B(1), B(cols)], &[row, zero]);
-    let d = b.view(d, &[pallas_rs_ir::builder::Dim::Index(i)]);
+    let d = b.view(d, &[Dim::Index(i)]);
     let d = b.load(d);
     let hundred = b.int(100);
     let q = b.binary(BinaryKind::Div, hundred, d);
