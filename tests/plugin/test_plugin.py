@@ -67,7 +67,7 @@ def test_a_deadlock_fails_with_its_report(suite, pytester):
     result.stdout.fnmatch_lines(
         [
             "pallas_rs.DeadlockError[[]PRS-E1]: *",
-            "*thread*waits on `barrier`*kernels.py:* in stuck_kernel",
+            "*thread*waits on `barrier*kernels.py:* in stuck_kernel",
             "replay: *",
             "raised in test_wrong.py::test_stuck, at *test_wrong.py:7",
             "findings: PRS-E1 error x1",
