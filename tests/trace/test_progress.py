@@ -15,7 +15,8 @@ from jax.experimental import pallas as pl
 import pallas_rs
 
 def slow_kernel(x_ref, o_ref):
-    o_ref[...] = jax.lax.fori_loop(0, 200_000_000, lambda i, x: x * 1.0001, x_ref[0, 0]) + x_ref[...]
+    grown = jax.lax.fori_loop(0, 200_000_000, lambda i, x: x * 1.0001, x_ref[0, 0])
+    o_ref[...] = grown + x_ref[...]
 
 block = pl.BlockSpec((1, 128), lambda i: (i, 0))
 pl.pallas_call(
