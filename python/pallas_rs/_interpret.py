@@ -16,7 +16,7 @@ from pallas_rs import _core, _ffi
 from pallas_rs import _jax_internals as jax_internals
 from pallas_rs._errors import InvalidGridError, UnsupportedError
 from pallas_rs._lowering import _allocation, _grid, _mesh, _source_info, _window
-from pallas_rs._lowering._builder import Value
+from pallas_rs._lowering._builder import Ref, Shape, Value
 from pallas_rs._lowering._context import Kernel, RuleContext, dtype_of, shape_of
 from pallas_rs._params import Params
 
@@ -195,6 +195,7 @@ class _Arguments:
         self.args: list[dict[str, Any]] = []
         self.extra_avals: list[Any] = []
         self._kernel = kernel
+        kernel.global_semaphores = self.add_semaphores
         self._num_results = len(out_avals)
         num_index = grid_mapping.num_index_operands
         self._num_bounds = len(operand_avals) - num_index - grid_mapping.num_inputs
@@ -222,15 +223,34 @@ class _Arguments:
         self.index_refs = refs[:num_index]
         self.arrays = refs[num_index:] + [by_result[j] for j in range(len(out_avals))]
 
+    def add_semaphores(self, name: str, shape: Shape) -> Ref:
+        """Semaphores of the whole grid, zero at first."""
+        builder = self._kernel.builder
+        ref = builder.ref("gmem", "semaphore", shape)
+        builder.body_param(ref)
+        self.args.append(
+            {
+                "name": name,
+                "dtype": "int32",
+                "shape": list(shape),
+                "binding": "zeroed",
+                "by_value": False,
+                "semaphores": True,
+            }
+        )
+        return ref
+
     def _shared_name(self, i: int, j: int) -> str:
         first, second = self.names[i], self.names[j]
         return first if first == second else f"{first}/{second}"
 
     def _add(self, name: str, aval: Any, binding: dict[str, Any], by_value: bool = False) -> Value:
         builder = self._kernel.builder
-        dtype, shape = dtype_of(aval), shape_of(aval)
+        semaphores = jax_internals.is_semaphore_aval(aval)
+        dtype, shape = "int32" if semaphores else dtype_of(aval), shape_of(aval)
+        elem = "semaphore" if semaphores else dtype
         value: Value
-        value = builder.val(dtype, shape) if by_value else builder.ref("gmem", dtype, shape)
+        value = builder.val(dtype, shape) if by_value else builder.ref("gmem", elem, shape)
         builder.body_param(value)
         self.args.append(
             {
@@ -239,6 +259,7 @@ class _Arguments:
                 "shape": list(shape),
                 "binding": binding,
                 "by_value": by_value,
+                "semaphores": semaphores,
             }
         )
         return value

@@ -264,6 +264,11 @@ def key_data_aval(aval: Any) -> Any:
     return aval
 
 
+def is_semaphore_aval(aval: Any) -> bool:
+    """Whether an array's elements are semaphores, which are int32 to XLA."""
+    return bool(jax_dtypes.issubdtype(aval.dtype, pallas_core.semaphore_dtype))
+
+
 def is_key_aval(aval: Any) -> bool:
     return isinstance(aval, jax_src_core.ShapedArray) and jax_dtypes.issubdtype(
         aval.dtype, jax_dtypes.prng_key
@@ -671,6 +676,23 @@ def mosaic_gpu_modules() -> tuple[Any, Any]:
     from jax._src.pallas.mosaic_gpu import primitives as gpu_primitives
 
     return gpu_core, gpu_primitives
+
+
+def gpu_primitives() -> dict[str, list[Any]]:
+    """The primitives that JAX itself lowers for a GPU, per lowering; each once, by name."""
+    from jax._src.pallas.mosaic_gpu import lowering as mosaic_gpu
+    from jax._src.pallas.triton import lowering as triton
+
+    # Their primitives register rules when they are imported.
+    from jax._src.pallas.triton import primitives  # noqa: F401
+    from jax.experimental.pallas import mosaic_gpu as _mosaic_gpu  # noqa: F401
+
+    tables = mosaic_gpu.mosaic_lowering_rules.values()
+    found = {
+        "Mosaic GPU": {p.name: p for table in tables for p in table},
+        "Triton": {p.name: p for p in triton.triton_lowering_rules},
+    }
+    return {name: [table[p] for p in sorted(table)] for name, table in found.items()}
 
 
 def triton_primitives() -> Any:

@@ -16,6 +16,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "inline_mgpu": ("error", "ignore", "_hack_model_inline_mgpu_tokamax"),
     "target": (None, *TARGETS),
     "async_completion": ("late", "eager", "random"),
+    "work_stealing": ("first", "round_robin", "random", "never"),
     "uninitialized_reads": ("ignore", "warn", "raise"),
     "limits": ("check", "ignore"),
 }
@@ -78,6 +79,9 @@ class Params:
             ``"replay:<schedule>"`` as a report gives it.
         async_completion: When an asynchronous operation completes: as ``"late"`` as a
             wait allows, ``"eager"``, or at a ``"random"`` moment.
+        work_stealing: Which clusters are given one that is not launched yet when they ask
+            for it (``try_cluster_cancel``): whoever comes ``"first"``, in turns
+            (``"round_robin"``), by a draw (``"random"``), or ``"never"``.
         uninitialized_reads: Reads of memory that nothing has written: ``"ignore"``,
             ``"warn"`` or ``"raise"``.
         strict_proxy: Accesses of different proxies without a fence are errors, not
@@ -112,6 +116,7 @@ class Params:
     seed: int = 0
     schedule: str = "round_robin"
     async_completion: Literal["late", "eager", "random"] = "late"
+    work_stealing: Literal["first", "round_robin", "random", "never"] = "first"
     uninitialized_reads: Literal["ignore", "warn", "raise"] = "ignore"
     strict_proxy: bool = False
     suppress: tuple[str, ...] = ()
@@ -178,6 +183,7 @@ class Params:
             "check_limits": self.limits == "check",
             "target": self.target,
             "async_completion": self.async_completion,
+            "work_stealing": self.work_stealing,
             "schedule": _schedule_option(self.schedule),
             "seed": self.seed,
             "seeds": self.seeds,

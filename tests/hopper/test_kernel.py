@@ -358,7 +358,7 @@ def test_a_division_by_zero_that_is_discarded_is_none(run):
 
 def test_what_is_left_to_later_says_so(run):
     def body(o, s):
-        pl.semaphore_signal(s)
+        pl.semaphore_signal(s, device_id=0)
         o[...] = jnp.zeros((8,), jnp.float32)
 
     kernel = plgpu.kernel(

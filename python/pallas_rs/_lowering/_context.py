@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from pallas_rs import _jax_internals as jax_internals
 from pallas_rs._errors import UnsupportedError
 
 from . import _source_info
-from ._builder import Builder, Ref, Region, Span, Val, Value
+from ._builder import Builder, Ref, Region, Shape, Span, Val, Value
 from ._registry import RULES, key
 from ._unsupported import UNSUPPORTED
 
@@ -52,6 +52,7 @@ class Kernel:
         self.program_axes = tuple(program_axes)
         self.grid_sizes = tuple(grid_sizes)
         self.cluster_names = tuple(cluster_names)
+        self.grid_names: tuple[Any, ...] = ()
         self.axes: dict[Any, Any] = {}
         self.mesh: Any = None
         # Compute capability that inline bodies are emitted for.
@@ -60,6 +61,8 @@ class Kernel:
         self.in_warp = False
         # Whether the call must be kept even if nothing uses its results.
         self.has_side_effect = False
+        # Makes semaphores of the whole grid: whoever knows the program's arguments sets it.
+        self.global_semaphores: Callable[[str, Shape], Ref]
         # Set while equations of JAX's own helpers are lowered: the line that called the helper.
         self._caller: Span | None = None
         self._spans: dict[Any, Span | None] = {}

@@ -214,6 +214,7 @@ _IDENTITIES = (
     "multiple_of",
     "max_contiguous",
     "layout_cast",
+    "stop_gradient",
     "relayout",
     "reshard",
     "copy",

@@ -177,6 +177,13 @@ def _atomic_rmw(ctx: RuleContext, *args: Any, args_tree: Any, atomic_type: Any) 
     return atomic_rmw(ctx, str(atomic_type.value), view(ctx, ref, transforms), x, mask)
 
 
+@rule("mgpu_atomic_store")
+def _atomic_store(ctx: RuleContext, *args: Any, args_tree: Any, atomic_type: Any, **_: Any) -> Any:
+    ref, transforms, x = args_tree.unflatten(args)
+    atomic_rmw(ctx, str(atomic_type.value), view(ctx, ref, transforms), x, None)
+    return []
+
+
 @rule("atomic_cas")
 def _atomic_cas(ctx: RuleContext, ref: Any, expected: Val, new: Val, **_: Any) -> Any:
     return ctx.builder.op("atomic_cas", [ref, expected, new], new.dtype, new.shape)

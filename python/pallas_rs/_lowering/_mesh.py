@@ -37,6 +37,7 @@ class MeshKernel(Kernel):
         _grid.check_names([*mesh.grid_names, *mesh.cluster_names, mesh.thread_name])
         super().__init__(cluster_names=tuple(mesh.cluster_names))
         self.mesh = mesh
+        self.grid_names = tuple(mesh.grid_names)
         self._sizes = (*mesh.grid, *mesh.cluster, mesh.num_threads or 1)
         indices = [self._index("program_id", i) for i in range(len(mesh.grid))]
         indices += [self._index("cluster_index", i) for i in range(len(mesh.cluster))]

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 _TPU = "it is a TPU primitive; the machine models GPUs"
 _EFFECT = "a kernel cannot reach the host's ordered effects"
-_CLUSTER = "cluster launch control and stores into a peer's shared memory are not modelled"
-_SEMAPHORE = "semaphores between blocks and devices are not modelled"
 _DEVICES = "memory shared by several devices is not modelled"
 
 UNSUPPORTED: dict[str, str] = {
@@ -21,18 +19,11 @@ UNSUPPORTED: dict[str, str] = {
     "prng_random_bits": _TPU,
     "roll": _TPU,
     "tpu_roll": _TPU,
-    "async_store_smem": _CLUSTER,
-    "try_cluster_cancel": _CLUSTER,
-    "query_cluster_cancel": _CLUSTER,
-    "get_global": _SEMAPHORE,
-    "semaphore_signal": _SEMAPHORE,
-    "semaphore_wait": _SEMAPHORE,
-    "semaphore_read": _SEMAPHORE,
-    "semaphore_signal_parallel": _SEMAPHORE,
-    "semaphore_signal_multicast": _SEMAPHORE,
+    "semaphore_signal_multicast": _DEVICES,
     "multimem_store": _DEVICES,
     "multimem_load_reduce": _DEVICES,
     "pin": "pinning a buffer outside XLA's control has no meaning inside a kernel",
     "unpin": "pinning a buffer outside XLA's control has no meaning inside a kernel",
+    "jaxpr_call": "only JAX's own lowering makes it, from a kernel that it has been given",
     "create_linear": "linear buffers have no meaning inside a kernel",
 }

@@ -26,7 +26,7 @@ pub use memory::{Dim, accumulator, barrier, cluster_barrier, semaphore, smem};
 use crate::op::Op;
 use crate::options::Options;
 use crate::program::{Arg, Binding, GridDim, Inst, Program, Region, Span, SpanId, Value};
-use crate::types::{RefType, Shape, Space, Type};
+use crate::types::{RefType, Shape, Type};
 use crate::verify::verify;
 use pallas_rs_core::DType;
 
@@ -152,15 +152,21 @@ impl Builder {
         binding: Binding,
         by_value: bool,
     ) -> Value {
-        let ty = if by_value {
-            Type::value(dtype, shape)
-        } else {
-            Type::Ref(RefType::data(Space::Gmem, dtype, shape))
-        };
-        let value = self.fresh(ty);
-        self.open[0].params.push(value);
         let (name, shape) = (name.to_owned(), shape.to_vec());
-        self.program.args.push(Arg { name, dtype, shape, binding, by_value });
+        self.push_arg(Arg { name, dtype, shape, binding, by_value, semaphores: false })
+    }
+
+    /// Semaphores of the whole grid, zero at first.
+    pub fn semaphores(&mut self, name: &str, shape: &[usize]) -> Value {
+        let (name, shape) = (name.to_owned(), shape.to_vec());
+        let (dtype, binding) = (DType::I32, Binding::Zeroed);
+        self.push_arg(Arg { name, dtype, shape, binding, by_value: false, semaphores: true })
+    }
+
+    fn push_arg(&mut self, arg: Arg) -> Value {
+        let value = self.fresh(arg.param_type());
+        self.open[0].params.push(value);
+        self.program.args.push(arg);
         value
     }
 

@@ -109,6 +109,9 @@ macro_rules! for_each_op {
             ref_reshape = RefReshape {} (base: reference) Pure;
             /// The same bytes as another dtype.
             ref_bitcast = RefBitcast {} (base: reference) Pure;
+            /// The same memory or barriers of another block of the cluster: its index along `axes[i]` is
+            /// `indices[i]`, along the others this block's own. Blocks until that block has them.
+            ref_peer = RefPeer { axes: Vec<usize> } (base: reference, indices: scalar*) Memory;
             /// The block of an array that a `BlockSpec` selects. Past the array's edge reads are unwritten
             /// memory and writes are dropped; a block that misses the array is an error.
             block_window = BlockWindow { dims: Vec<BlockDim> } (array: reference, indices: scalar*) Memory;
@@ -148,6 +151,15 @@ macro_rules! for_each_op {
             /// The same, then blocks until the barrier is complete.
             named_barrier_sync = NamedBarrierSync {} (id: scalar, count: scalar) Sync;
         }
+        "Semaphores" {
+            /// Adds `count` to a semaphore (release).
+            semaphore_signal = SemaphoreSignal {} (semaphore: reference, count: scalar) Sync;
+            /// Blocks until a semaphore is at least `value`, both unsigned, and takes `value` away if
+            /// `decrement` (acquire).
+            semaphore_wait = SemaphoreWait { decrement: bool } (semaphore: reference, value: scalar) Sync;
+            /// What a semaphore holds, without ordering anything.
+            semaphore_read = SemaphoreRead {} (semaphore: reference) Sync;
+        }
         "Copies" {
             /// Starts a TMA load; on completion one arrival on `barrier`. Without a barrier it is a
             /// cp.async that `wait_gmem_to_smem` awaits. With `more` it is a part of the next one of this
@@ -159,6 +171,18 @@ macro_rules! for_each_op {
             /// are dropped.
             copy_smem_to_gmem = CopySmemToGmem { reduction: Option<RmwKind>, commit: bool, predicate: bool }
                 (source: reference, target: reference, predicate: scalar?) Async;
+            /// Starts a store of `x` to SMEM, mostly of another block, or with `reduction` an atomic
+            /// reduction. On completion one arrival on `barrier`, which is of the target's block.
+            async_store_smem = AsyncStoreSmem { reduction: Option<RmwKind> }
+                (target: reference, x: value, barrier: reference) Async;
+            /// Asks for a cluster that is not launched yet: 16 bytes of answer go to `result` of every block
+            /// along the cluster dimensions `axes`, of which the first block asks; on completion one arrival
+            /// on `barrier` of each. With `threads` the first thread of a block asks, the others only arrive.
+            try_cluster_cancel = TryClusterCancel { axes: Vec<usize>, threads: bool }
+                (result: reference, barrier: reference) Async;
+            /// Decodes such an answer: the claimed cluster's index along each of `axes`, and whether there
+            /// is one.
+            query_cluster_cancel = QueryClusterCancel { axes: Vec<usize> } (result: reference) Memory;
             /// Closes the current group of this thread's TMA stores.
             commit_group = CommitGroup {} () Sync;
             /// Blocks until at most `n` groups of this thread's TMA stores are in flight (`read_only`:

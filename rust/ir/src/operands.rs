@@ -83,6 +83,7 @@ impl Op {
             | Op::RefTranspose { .. }
             | Op::RefReshape {}
             | Op::RefBitcast {}
+            | Op::RefPeer { .. }
             | Op::BlockWindow { .. }
             | Op::Load {}
             | Op::Store {}
@@ -93,6 +94,12 @@ impl Op {
             | Op::BarrierTest {}
             | Op::NamedBarrierArrive {}
             | Op::NamedBarrierSync {}
+            | Op::AsyncStoreSmem { .. }
+            | Op::SemaphoreSignal {}
+            | Op::SemaphoreWait { .. }
+            | Op::SemaphoreRead {}
+            | Op::TryClusterCancel { .. }
+            | Op::QueryClusterCancel { .. }
             | Op::CommitGroup {}
             | Op::WaitSmemToGmem { .. }
             | Op::WaitGmemToSmem { .. }

@@ -46,6 +46,20 @@ pub enum AsyncCompletion {
     Random,
 }
 
+/// Which requests for a cluster that is not launched yet are granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkStealing {
+    /// None.
+    Never,
+    /// All: the first cluster that asks gets the next one.
+    First,
+    /// Those of clusters that are not ahead of another one that runs.
+    RoundRobin,
+    /// Those that a draw from the seed lets pass.
+    Random,
+}
+
 /// How the next thread to run is chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -98,6 +112,8 @@ pub struct Options {
     pub async_completion: AsyncCompletion,
     /// Choice of the next thread.
     pub schedule: Schedule,
+    /// Which requests for clusters that are not launched yet are granted.
+    pub work_stealing: WorkStealing,
     /// Seed of everything drawn.
     pub seed: u64,
     /// Number of schedules to run in one call, seeds `seed..seed + seeds`.
@@ -133,6 +149,7 @@ impl Default for Options {
             target: None,
             async_completion: AsyncCompletion::Late,
             schedule: Schedule::RoundRobin,
+            work_stealing: WorkStealing::First,
             seed: 0,
             seeds: 1,
             num_workers: None,

@@ -131,16 +131,13 @@ impl<'a> Parser<'a> {
             (Some(operand), None) => Binding::Operand(operand),
             (None, Some(result)) => Binding::Result(result),
             (Some(operand), Some(result)) => Binding::Aliased { operand, result },
-            (None, None) => return self.fail("operand or result"),
+            (None, None) if self.eat("zeroed") => Binding::Zeroed,
+            (None, None) => return self.fail("operand, result or zeroed"),
         };
-        let by_value = self.eat("by_value");
-        let ty = if by_value {
-            Type::value(dtype, shape.clone())
-        } else {
-            Type::Ref(RefType::data(Space::Gmem, dtype, shape.clone()))
-        };
-        self.define(param, ty)?;
-        Ok((param, Arg { name, dtype, shape, binding, by_value }))
+        let (by_value, semaphores) = (self.eat("by_value"), self.eat("semaphores"));
+        let arg = Arg { name, dtype, shape, binding, by_value, semaphores };
+        self.define(param, arg.param_type())?;
+        Ok((param, arg))
     }
 
     fn region_after_params(&mut self, depth: usize) -> Parsed<Region> {

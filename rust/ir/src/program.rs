@@ -3,7 +3,7 @@
 use crate::lane::LaneBody;
 use crate::op::Op;
 use crate::options::Options;
-use crate::types::{Shape, Type};
+use crate::types::{Elem, RefType, Shape, Space, Type};
 use pallas_rs_core::DType;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -120,6 +120,8 @@ pub enum Binding {
         /// The result.
         result: usize,
     },
+    /// Memory of the machine, zero at first, which lives as long as the call.
+    Zeroed,
 }
 
 /// An argument of the kernel: one parameter of [`Program::body`].
@@ -135,6 +137,21 @@ pub struct Arg {
     pub binding: Binding,
     /// Whether the parameter is the value itself (a rank-0 operand) and not a ref.
     pub by_value: bool,
+    /// Whether it holds semaphores: then its elements are int32, and what becomes of those of an operand
+    /// is seen by whoever has the operand.
+    #[serde(default)]
+    pub semaphores: bool,
+}
+
+impl Arg {
+    /// Type of the parameter.
+    pub fn param_type(&self) -> Type {
+        if self.by_value {
+            return Type::value(self.dtype, self.shape.clone());
+        }
+        let elem = if self.semaphores { Elem::Semaphore } else { Elem::Data(self.dtype) };
+        Type::Ref(RefType { space: Space::Gmem, elem, shape: self.shape.clone() })
+    }
 }
 
 /// A kernel.

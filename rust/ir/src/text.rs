@@ -70,8 +70,10 @@ impl Printer<'_, '_> {
                 Binding::Aliased { operand, result } => {
                     write!(self.out, "operand {operand} result {result}")
                 }
+                Binding::Zeroed => self.out.write_str("zeroed"),
             }?;
-            writeln!(self.out, "{}", if arg.by_value { " by_value" } else { "" })?;
+            self.out.write_str(if arg.by_value { " by_value" } else { "" })?;
+            writeln!(self.out, "{}", if arg.semaphores { " semaphores" } else { "" })?;
         }
         Ok(())
     }

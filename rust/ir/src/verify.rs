@@ -234,6 +234,7 @@ fn rules(c: &Check<'_>) -> Rule {
         Op::RefTranspose { perm } => memory::ref_transpose(c, perm),
         Op::RefReshape {} => memory::ref_reshape(c),
         Op::RefBitcast {} => memory::ref_bitcast(c),
+        Op::RefPeer { axes } => memory::ref_peer(c, axes),
         Op::BlockWindow { dims } => memory::block_window(c, dims),
         Op::Load {} => memory::load(c),
         Op::Store {} => memory::store(c),
@@ -251,6 +252,11 @@ fn rules(c: &Check<'_>) -> Rule {
         Op::NamedBarrierArrive {} | Op::NamedBarrierSync {} => sync::named_barrier(c),
         Op::CopyGmemToSmem { collective, .. } => sync::copy_gmem_to_smem(c, collective.as_ref()),
         Op::CopySmemToGmem { reduction, .. } => sync::copy_smem_to_gmem(c, *reduction),
+        Op::SemaphoreSignal {} | Op::SemaphoreWait { .. } => sync::semaphore(c),
+        Op::SemaphoreRead {} => sync::semaphore_read(c),
+        Op::TryClusterCancel { axes, .. } => sync::try_cluster_cancel(c, axes),
+        Op::QueryClusterCancel { axes } => sync::query_cluster_cancel(c, axes),
+        Op::AsyncStoreSmem { reduction } => sync::async_store_smem(c, *reduction),
         Op::CommitGroup {}
         | Op::WaitSmemToGmem { .. }
         | Op::WaitGmemToSmem { .. }

@@ -54,8 +54,12 @@ impl<'a> Arrays<'a> {
             contents,
         };
         for (i, arg) in program.args.iter().enumerate() {
-            let buffer = arrays.buffer(i);
             let elements: usize = arg.shape.iter().product();
+            if arg.binding == Binding::Zeroed {
+                arrays.copies[i] = Some(vec![0; elements * arg.dtype.size()]);
+                continue;
+            }
+            let buffer = arrays.buffer(i);
             let bytes = (elements * arg.dtype.packed_bits()).div_ceil(8);
             if buffer.is_none_or(|b| b.len() < bytes || b.dtype() != arg.dtype) {
                 let message = format!("the call has no array for argument `{}`", arg.name);
@@ -79,6 +83,7 @@ impl<'a> Arrays<'a> {
         match self.program.args[arg].binding {
             Binding::Operand(i) => self.operands.get(i),
             Binding::Result(i) | Binding::Aliased { result: i, .. } => self.results.get(i),
+            Binding::Zeroed => None,
         }
     }
 
@@ -86,7 +91,12 @@ impl<'a> Arrays<'a> {
     pub(crate) fn begin(&mut self) -> Gmem<'a> {
         let mut args = Vec::with_capacity(self.program.args.len());
         for (i, arg) in self.program.args.iter().enumerate() {
-            let buffer = self.buffer(i).expect("checked before");
+            let Some(buffer) = self.buffer(i) else {
+                let elements = self.copies[i].as_mut().expect("made with the arrays");
+                elements.fill(0);
+                args.push(lent(elements, arg.dtype, &[]));
+                continue;
+            };
             if let Some(saved) = &self.saved[i] {
                 buffer.write(saved);
             } else if let Binding::Aliased { operand, .. } = arg.binding {
@@ -115,25 +125,22 @@ impl<'a> Arrays<'a> {
             } else {
                 buffer.read(elements);
             }
-            // SAFETY: the elements live and stay where they are until `self` is dropped, which is
-            // after the run, and nobody else touches them meanwhile.
-            args.push(unsafe {
-                GlobalBuffer::from_raw(
-                    elements.as_mut_ptr(),
-                    elements.len(),
-                    arg.dtype,
-                    buffer.dims(),
-                )
-            });
+            args.push(lent(elements, arg.dtype, buffer.dims()));
         }
         Gmem::new(args)
     }
 
-    /// Packs what the caller wants packed.
+    /// Packs what the caller wants packed, and gives back semaphores that outlive the call.
     pub(crate) fn end(&self) {
+        for (i, _) in self.program.args.iter().enumerate().filter(|(_, arg)| arg.semaphores) {
+            if let (Some(elements), Some(buffer)) = (&self.copies[i], self.buffer(i)) {
+                // As on the device: the semaphores of an operand are changed where they are.
+                buffer.write(elements);
+            }
+        }
         for (i, arg) in self.program.args.iter().enumerate() {
             if let (Some(elements), false) =
-                (&self.copies[i], matches!(arg.binding, Binding::Operand(_)))
+                (&self.copies[i], matches!(arg.binding, Binding::Operand(_) | Binding::Zeroed))
             {
                 let buffer = self.buffer(i).expect("checked before");
                 let mut packed = vec![0; buffer.len()];
@@ -157,6 +164,13 @@ impl<'a> Arrays<'a> {
     pub(crate) fn set_results(&self, results: &[Vec<u8>]) {
         self.results.iter().zip(results).for_each(|(buffer, bytes)| buffer.write(bytes));
     }
+}
+
+/// A copy of an argument, for the machine.
+fn lent<'a>(elements: &mut [u8], dtype: DType, dims: &'a [i64]) -> GlobalBuffer<'a> {
+    // SAFETY: the elements live and stay where they are until the `Arrays` they belong to is dropped,
+    // which is after the run, and nobody else touches them meanwhile.
+    unsafe { GlobalBuffer::from_raw(elements.as_mut_ptr(), elements.len(), dtype, dims) }
 }
 
 fn fill_buffer(buffer: &GlobalBuffer<'_>, dtype: DType, contents: Contents) {

@@ -82,7 +82,7 @@ fn differs(program: &pallas_rs_ir::Program, d: crate::scheduler::Difference) -> 
     use pallas_rs_ir::Binding;
     let arg = program.args.iter().find(|arg| match arg.binding {
         Binding::Result(r) | Binding::Aliased { result: r, .. } => r == d.result,
-        Binding::Operand(_) => false,
+        Binding::Operand(_) | Binding::Zeroed => false,
     });
     let bits = arg.map_or(8, |arg| arg.dtype.packed_bits());
     Differs { result: d.result, element: d.byte * 8 / bits, bytes: d.bytes }

@@ -54,13 +54,8 @@ impl Grid {
     }
 
     /// The point with this row-major number.
-    pub(crate) fn point(&self, mut index: u64) -> Point {
-        let mut point: Point = SmallVec::from_elem(0, self.bounds.len());
-        for (x, &bound) in point.iter_mut().zip(&self.bounds).rev() {
-            *x = index % bound;
-            index /= bound;
-        }
-        point
+    pub(crate) fn point(&self, index: u64) -> Point {
+        unravel(index, &self.bounds)
     }
 
     /// Goes from a point to the next one.
@@ -104,6 +99,16 @@ pub(crate) fn scalar(operand: &GlobalBuffer<'_>) -> u64 {
         return element[0].into();
     }
     load_scalar(dtype.size(), &bytes, 0)
+}
+
+/// The point of a row-major number.
+pub(crate) fn unravel(mut index: u64, bounds: &[u64]) -> Point {
+    let mut point: Point = SmallVec::from_elem(0, bounds.len());
+    for (x, &bound) in point.iter_mut().zip(bounds).rev() {
+        *x = index % bound;
+        index /= bound;
+    }
+    point
 }
 
 #[cfg(test)]

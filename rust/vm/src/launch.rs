@@ -12,6 +12,7 @@ use crate::stats::Stats;
 use crate::sync::mbarrier::WARPS;
 use crate::sync::{Engines, NamedBarriers, ThreadQueues};
 use crate::trap::{Deadlock, DeadlockRow, Trap, TrapKind, Waiting};
+use crate::unlaunched::Unlaunched;
 use pallas_rs_ir::{Op, options::AsyncCompletion};
 use std::ops::Range;
 
@@ -25,6 +26,7 @@ impl<O: Observer> Worker<O> {
             stats: Stats::default(),
             observer,
             matmul: pallas_rs_core::MatmulScratch::default(),
+            unlaunched: Unlaunched::default(),
             strips: Vec::new(),
             patience: PATIENCE,
             asked: 0,
@@ -32,6 +34,9 @@ impl<O: Observer> Worker<O> {
         }
     }
 }
+
+/// Clusters that run at the same time where they claim those that do not run yet.
+const SHARING_CLUSTERS: usize = 4;
 
 /// A cluster with its threads.
 struct Resident {
@@ -217,6 +222,7 @@ impl Resident {
         self.cluster.engines.loads.clear();
         self.cluster.engines.tensor.clear();
         worker.blocks_ended += self.cluster.blocks.len() as u64;
+        self.cluster.engines.answers.clear();
         if O::WATCHES {
             for block in 0..self.cluster.blocks.len() as u32 {
                 worker.observer.on_block_end(self.cluster.index, block);
@@ -266,13 +272,18 @@ fn awaited<O: Observer>(ctx: &Ctx<'_, O>, code: &Code, pc: u32) -> Result<Waitin
                     return ctx.waiting_on(record.operands[0], true);
                 }
                 Op::Tcgen05Mma { .. } | Op::AsyncCopySmemToTmem { .. } => {
-                    return Ok(Waiting::PeerMemory);
+                    return Ok(ctx.waiting_for_peer(record.operands[0]));
                 }
                 Op::InlineMgpu { .. } => {
                     if let Some(waiting) = ctx.lane_waiting() {
                         return Ok(waiting);
                     }
                 }
+                Op::SemaphoreWait { .. } => {
+                    let [semaphore, value] = [record.operands[0], record.operands[1]];
+                    return Ok(ctx.waiting_on_semaphore(semaphore, value));
+                }
+                Op::RefPeer { .. } => return Ok(ctx.waiting_for_peer(record.operands[0])),
                 Op::NamedBarrierSync {} => return ctx.waiting_on_named(record.operands[0]),
                 _ => {}
             }
@@ -386,8 +397,11 @@ pub(crate) fn run_together<O: Observer>(
     let room = match (program.in_order, options.resident_clusters) {
         (true, _) => 1,
         (false, Some(n)) => n.max(1) as usize,
+        // With all clusters there from the start, nothing would be left to claim.
+        (false, None) if call.code.steals => SHARING_CLUSTERS,
         (false, None) => (RESIDENT_BLOCKS / blocks.max(1)).max(1),
     };
+    worker.unlaunched = Unlaunched::new(points, schedule);
     let threads = blocks * program.num_threads;
     let slots = if call.code.warps { threads * (1 + WARPS) } else { threads };
     let mut crew = Together {
@@ -398,8 +412,6 @@ pub(crate) fn run_together<O: Observer>(
         threads,
         slots,
         room,
-        next: points.start,
-        end: points.end,
         finished: 0,
         clusters: Vec::new(),
         live: 0,
@@ -422,9 +434,6 @@ struct Together<'m, 'a, O> {
     slots: usize,
     /// Clusters that may be resident.
     room: usize,
-    /// The next point to launch, and where to stop.
-    next: u64,
-    end: u64,
     finished: u64,
     /// A thread's slot is its number in its cluster plus `slots` times the cluster's place here.
     clusters: Vec<Resident>,
@@ -449,6 +458,7 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
             resident.ended[number] = true;
             if resident.ended.iter().all(|&ended| ended) {
                 resident.finish(self.worker);
+                self.worker.unlaunched.finish(resident.cluster.index);
                 self.live -= 1;
                 self.finished += 1;
             }
@@ -456,20 +466,24 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
         Ok(turn)
     }
 
+    fn crowded(&self) -> bool {
+        self.call.code.steals && self.worker.unlaunched.shares()
+    }
+
     fn launch(&mut self, _crowd: bool, slots: &mut Vec<Slot>) -> Result<bool> {
-        if self.next == self.end || self.live == self.room {
+        if self.live == self.room {
             return Ok(false);
         }
+        let Some(point) = self.worker.unlaunched.launch() else { return Ok(false) };
         let gone = |resident: &Resident| resident.ended.iter().all(|&ended| ended);
         let place = self.clusters.iter().position(gone).unwrap_or_else(|| {
             self.clusters.push(Resident::new(self.call, &mut self.worker.pool));
             self.clusters.len() - 1
         });
         let resident = &mut self.clusters[place];
-        resident.cluster.point = self.grid.point(self.next);
-        resident.start(self.worker, self.schedule, self.next);
+        resident.cluster.point = self.grid.point(point);
+        resident.start(self.worker, self.schedule, point);
         self.worker.patience -= 64;
-        self.next += 1;
         self.live += 1;
         slots.extend((0..self.threads).map(|i| (place * self.slots + i) as Slot));
         Ok(true)
@@ -491,6 +505,6 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
 
     fn deadlock(&mut self) -> Box<Trap> {
         let live = self.clusters.iter_mut().filter(|r| r.ended.contains(&false));
-        deadlock(self.call, self.worker, live, self.finished, self.grid.points - self.next)
+        deadlock(self.call, self.worker, live, self.finished, self.worker.unlaunched.len())
     }
 }

@@ -25,6 +25,7 @@ mod sync;
 mod trace;
 pub mod trap;
 mod units;
+mod unlaunched;
 mod workers;
 
 pub use gmem::GlobalBuffer;

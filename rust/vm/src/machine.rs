@@ -9,6 +9,7 @@ use crate::observer::{At, Observer, ThreadId};
 use crate::stats::Stats;
 use crate::sync::{Barriers, Engines, NamedBarriers, ThreadQueues};
 use crate::trap::{Trap, Who};
+use crate::unlaunched::Unlaunched;
 use pallas_rs_core::MatmulScratch;
 use smallvec::SmallVec;
 
@@ -62,6 +63,8 @@ pub(crate) struct Worker<O> {
     pub(crate) stats: Stats,
     pub(crate) observer: O,
     pub(crate) matmul: MatmulScratch,
+    /// Clusters that have not been launched, where they run together.
+    pub(crate) unlaunched: Unlaunched,
     /// Strips of chains.
     pub(crate) strips: Vec<Vec<u8>>,
     /// Work until the host is asked whether to stop, in units of about a nanosecond.

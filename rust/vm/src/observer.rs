@@ -100,6 +100,17 @@ impl BarrierId {
     pub const NAMED: u32 = u32::MAX;
 }
 
+/// A semaphore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SemaphoreId {
+    /// The cluster and block that allocated it; none for an argument.
+    pub owner: Option<(u64, u32)>,
+    /// Argument of the call, or allocation of the block.
+    pub base: u32,
+    /// Row-major index in it.
+    pub index: u64,
+}
+
 /// An engine that works beside the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Engine {
@@ -109,6 +120,8 @@ pub enum Engine {
     TmaStore,
     /// Copies from GMEM to SMEM that a thread waits for.
     CpAsync,
+    /// Stores to SMEM, mostly of another block, that arrive on a barrier there.
+    PeerStore,
     /// Tensor core products of a warpgroup.
     Wgmma,
     /// Tensor core products into tensor memory.
@@ -138,6 +151,9 @@ pub struct Operation<'a> {
     pub accumulates: bool,
     /// The barrier it will arrive on.
     pub barrier: Option<BarrierId>,
+    /// The blocks of the cluster, this one among them, to all of which it writes the same, arriving on
+    /// the barrier of each. Empty when it writes to one block.
+    pub multicast: &'a [u32],
 }
 
 /// Watches a run. Every method does nothing unless overridden; an error stops the run.
@@ -184,6 +200,16 @@ pub trait Observer {
     fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
         Ok(())
     }
+
+    /// What a thread has observed says that phase `phase` of this barrier of another block is complete,
+    /// too: it takes the same arrivals.
+    fn on_twin(&mut self, at: At, barrier: BarrierId, phase: u64) {}
+
+    /// A thread has added to a semaphore.
+    fn on_signal(&mut self, at: At, semaphore: SemaphoreId) {}
+
+    /// A thread has found that a semaphore holds what it waited for.
+    fn on_acquire(&mut self, at: At, semaphore: SemaphoreId) {}
 
     /// A warpgroup has begun to run its warps by themselves.
     fn on_warps_start(&mut self, at: At) {}
@@ -266,6 +292,21 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
         self.0.on_wait(at, barrier, phase)?;
         self.1.on_wait(at, barrier, phase)
+    }
+
+    fn on_signal(&mut self, at: At, semaphore: SemaphoreId) {
+        self.0.on_signal(at, semaphore);
+        self.1.on_signal(at, semaphore);
+    }
+
+    fn on_acquire(&mut self, at: At, semaphore: SemaphoreId) {
+        self.0.on_acquire(at, semaphore);
+        self.1.on_acquire(at, semaphore);
+    }
+
+    fn on_twin(&mut self, at: At, barrier: BarrierId, phase: u64) {
+        self.0.on_twin(at, barrier, phase);
+        self.1.on_twin(at, barrier, phase);
     }
 
     fn on_warps_start(&mut self, at: At) {

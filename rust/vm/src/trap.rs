@@ -80,6 +80,8 @@ pub enum Access {
     CopyInSmem,
     /// An operand of a tensor core instruction.
     TensorCore,
+    /// Which semaphore is meant.
+    Semaphore,
     /// Which barrier an arrival or wait means.
     Barrier,
     /// The block of an array that a `BlockSpec` selects.
@@ -141,6 +143,11 @@ pub enum BarrierRule {
         in_flight: u32,
         /// Arrivals a phase needs.
         needed: u32,
+    },
+    /// A wait on the barrier of another block.
+    RemoteWait {
+        /// Row-major number of that block in the cluster.
+        block: usize,
     },
     /// A wait on a barrier that only the leader block tracks.
     NotLeader,
@@ -219,6 +226,15 @@ pub enum Waiting {
         /// CUDA threads it takes.
         needed: u32,
     },
+    /// A semaphore.
+    Semaphore {
+        /// Which one.
+        semaphore: BarrierName,
+        /// What it holds.
+        held: u32,
+        /// What it has to hold.
+        needed: u32,
+    },
     /// Its warps, which run by themselves.
     Warps {
         /// Those that have not ended.
@@ -229,8 +245,11 @@ pub enum Waiting {
         /// Which one.
         barrier: BarrierName,
     },
-    /// Memory in the block beside it, whose scope that block has not entered.
-    PeerMemory,
+    /// Memory of another block, which has not entered that scope.
+    PeerMemory {
+        /// The user's name of the allocation.
+        name: String,
+    },
     /// The other threads of its block, which have to enter the same scope.
     Scope {
         /// Threads that are there.
@@ -403,6 +422,22 @@ pub enum TrapKind {
         barrier: BarrierName,
         /// Which rule.
         rule: BarrierRule,
+    },
+    /// A block of the cluster that does not exist.
+    NoSuchBlock {
+        /// Dimension of the cluster.
+        axis: usize,
+        /// The index along it.
+        index: i64,
+        /// Blocks along it.
+        size: usize,
+    },
+    /// An access to memory of a block of the cluster that has left its scope.
+    PeerEnded {
+        /// The user's name of the allocation.
+        name: String,
+        /// Row-major number of the block in the cluster.
+        block: usize,
     },
     /// A read of memory that nobody wrote.
     Uninitialized {

@@ -205,6 +205,34 @@ impl Builder {
         self.push_one(Op::BarrierTest {}, &[barrier], Type::Scalar(DType::Bool))
     }
 
+    /// Adds to a semaphore.
+    pub fn semaphore_signal(&mut self, semaphore: Value, count: i32) {
+        let count = self.int(count);
+        self.push_none(Op::SemaphoreSignal {}, &[semaphore, count]);
+    }
+
+    /// Waits until a semaphore is at least `value`, and takes it away if `decrement`.
+    pub fn semaphore_wait(&mut self, semaphore: Value, value: i32, decrement: bool) {
+        let value = self.int(value);
+        self.push_none(Op::SemaphoreWait { decrement }, &[semaphore, value]);
+    }
+
+    /// What a semaphore holds.
+    pub fn semaphore_read(&mut self, semaphore: Value) -> Value {
+        self.push_one(Op::SemaphoreRead {}, &[semaphore], Type::Scalar(DType::I32))
+    }
+
+    /// The same memory or barriers of the block at index `index` along a cluster dimension.
+    pub fn ref_peer(&mut self, base: Value, axis: usize, index: Value) -> Value {
+        let ty = Type::Ref(self.ref_type(base));
+        self.push_one(Op::RefPeer { axes: vec![axis] }, &[base, index], ty)
+    }
+
+    /// Starts a store to SMEM that arrives on `barrier`.
+    pub fn async_store(&mut self, target: Value, x: Value, barrier: Value) {
+        self.push_none(Op::AsyncStoreSmem { reduction: None }, &[target, x, barrier]);
+    }
+
     /// All CUDA threads of this thread arrive on a named barrier that takes `count`.
     pub fn named_barrier_arrive(&mut self, id: i32, count: i32) {
         let operands = [self.int(id), self.int(count)];

@@ -1,6 +1,7 @@
 //! Views and generic memory accesses.
 
 use super::check::{Check, Rule, element_count, ensure, per_dim};
+use super::control::cluster_axes;
 use super::shape::permuted;
 use crate::attrs::{BlockDim, GatherDim, RmwKind, SliceDim};
 use crate::types::{RefType, Space, Type};
@@ -52,6 +53,16 @@ pub(super) fn ref_bitcast(c: &Check<'_>) -> Rule {
     let changed = base.shape.iter().zip(&result.shape).filter(|(a, b)| a != b).count();
     let fits = same_bits && base.shape.len() == result.shape.len() && changed <= 1;
     ensure(fits, "result", format_args!("the bits of {base} with one dimension changed"), result)
+}
+
+/// Every block of a cluster makes the same allocations, so SMEM and its barriers have peers.
+pub(super) fn ref_peer(c: &Check<'_>, axes: &[usize]) -> Rule {
+    let base = c.reference(0)?;
+    ensure(base.space == Space::Smem, "base", "a ref to smem", base)?;
+    cluster_axes(c, axes)?;
+    per_dim("indices", c.types(1).len(), axes.len())?;
+    c.integers(1)?;
+    c.returns(Type::Ref(base.clone()))
 }
 
 pub(super) fn block_window(c: &Check<'_>, dims: &[BlockDim]) -> Rule {

@@ -2,7 +2,7 @@
 
 use super::check::{Problem, Rule, ensure};
 use crate::program::{Arg, Binding, GridDim, Program};
-use crate::types::{Elem, RefType, Space, Type};
+use crate::types::{Elem, RefType, Type};
 use pallas_rs_core::DType;
 use std::collections::BTreeMap;
 
@@ -103,14 +103,16 @@ fn args(program: &Program) -> Rule {
 }
 
 fn argument(arg: &Arg, param: &Type) -> Rule {
-    let expected = if arg.by_value {
+    if arg.semaphores {
+        ensure(arg.dtype == DType::I32, "semaphores", DType::I32, arg.dtype)?;
+        ensure(!arg.by_value, "semaphores", "a ref", "a value")?;
+    }
+    if arg.by_value {
         ensure(arg.shape.is_empty(), "passed by value", "rank 0", arg.shape.len())?;
         let read = matches!(arg.binding, Binding::Operand(_));
         ensure(read, "passed by value", "an operand", format_args!("{:?}", arg.binding))?;
-        Type::value(arg.dtype, [])
-    } else {
-        Type::Ref(RefType::data(Space::Gmem, arg.dtype, arg.shape.clone()))
-    };
+    }
+    let expected = arg.param_type();
     ensure(*param == expected, "", expected, param)
 }
 
@@ -128,6 +130,7 @@ fn bindings(program: &Program) -> Rule {
         let (operand, result) = match arg.binding {
             Binding::Operand(operand) => (Some(operand), None),
             Binding::Result(result) => (None, Some(result)),
+            Binding::Zeroed => (None, None),
             Binding::Aliased { operand, result } => (Some(operand), Some(result)),
         };
         let shared = |other: Option<&Arg>| {

@@ -1,6 +1,6 @@
 //! Barriers, asynchronous copies and tensor cores.
 
-use super::check::{Check, Problem, Rule, element_count, ensure};
+use super::check::{Check, Problem, Rule, dim_in_range, element_count, ensure};
 use super::control::cluster_axes;
 use super::memory::rmw_defined;
 use crate::attrs::{Collective, Partition, RmwKind};
@@ -29,6 +29,26 @@ pub(super) fn barrier_wait(c: &Check<'_>) -> Rule {
 pub(super) fn barrier_test(c: &Check<'_>) -> Rule {
     one_barrier("barrier", c.ty(0))?;
     c.returns(Type::Scalar(DType::Bool))
+}
+
+/// A ref to one semaphore.
+fn one_semaphore(c: &Check<'_>) -> Rule {
+    let ty = c.ty(0);
+    let fits = ty.as_ref().is_some_and(|r| {
+        r.elem == Elem::Semaphore && r.space == Space::Gmem && element_count(&r.shape) == 1
+    });
+    ensure(fits, "semaphore", "a ref to one semaphore in gmem", ty)
+}
+
+pub(super) fn semaphore(c: &Check<'_>) -> Rule {
+    one_semaphore(c)?;
+    c.is(1, &Type::Scalar(DType::I32))?;
+    c.results(&[])
+}
+
+pub(super) fn semaphore_read(c: &Check<'_>) -> Rule {
+    one_semaphore(c)?;
+    c.returns(Type::Scalar(DType::I32))
 }
 
 pub(super) fn named_barrier(c: &Check<'_>) -> Rule {
@@ -80,6 +100,41 @@ pub(super) fn copy_smem_to_gmem(c: &Check<'_>, reduction: Option<RmwKind>) -> Ru
     }
     c.mask(2, &[])?;
     c.results(&[])
+}
+
+pub(super) fn async_store_smem(c: &Check<'_>, reduction: Option<RmwKind>) -> Rule {
+    let (target, dtype) = data_in(c, 0, Space::Smem)?;
+    c.is(1, &Type::value(dtype, target.shape.clone()))?;
+    one_barrier("barrier", c.ty(2))?;
+    if let Some(kind) = reduction {
+        let combines = !matches!(kind, RmwKind::Xchg | RmwKind::Inc | RmwKind::Dec);
+        ensure(combines, "reduction", "a reduction", format_args!("{kind:?}"))?;
+        rmw_defined(kind, dtype)?;
+    }
+    c.results(&[])
+}
+
+/// Sixteen bytes of SMEM.
+fn answer(c: &Check<'_>) -> Rule {
+    let (result, dtype) = data_in(c, 0, Space::Smem)?;
+    let bytes = element_count(&result.shape) * dtype.size();
+    ensure(bytes == 16, "result", "16 bytes", bytes)
+}
+
+pub(super) fn try_cluster_cancel(c: &Check<'_>, axes: &[usize]) -> Rule {
+    answer(c)?;
+    one_barrier("barrier", c.ty(1))?;
+    cluster_axes(c, axes)?;
+    c.results(&[])
+}
+
+pub(super) fn query_cluster_cancel(c: &Check<'_>, axes: &[usize]) -> Rule {
+    answer(c)?;
+    let rank = c.program.grid.len();
+    axes.iter().try_for_each(|&axis| dim_in_range("axes", axis, rank))?;
+    let mut results = vec![Type::Scalar(DType::I32); axes.len()];
+    results.push(Type::Scalar(DType::Bool));
+    c.results(&results)
 }
 
 pub(super) fn wgmma(c: &Check<'_>) -> Rule {

@@ -195,7 +195,10 @@ impl<'p> Lower<'p> {
                 }
                 node.dying.iter().for_each(|&v| self.die(v, true));
             }
-            _ => self.simple(node, inst),
+            op => {
+                self.code.steals |= matches!(op, Op::TryClusterCancel { .. });
+                self.simple(node, inst);
+            }
         }
     }
 

@@ -147,6 +147,8 @@ pub(crate) struct Code {
     pub(crate) windows: Option<Box<Windows>>,
     /// Whether warps run by themselves somewhere.
     pub(crate) warps: bool,
+    /// Whether clusters claim others that have not been launched.
+    pub(crate) steals: bool,
     /// Sizes of the register files.
     pub(crate) scalars: usize,
     pub(crate) tiles: usize,
@@ -183,6 +185,7 @@ impl Code {
             tiling: tiling::Tiling::default(),
             windows: None,
             warps: false,
+            steals: false,
             scalars: 0,
             tiles: 0,
             refs: 0,

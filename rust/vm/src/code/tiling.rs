@@ -123,6 +123,8 @@ impl<'p> Search<'p> {
             op if op.info().effect == Effect::Host && !matches!(op, Op::Check { .. }) => {
                 self.apart = false;
             }
+            // A cluster takes over what another one would do.
+            Op::TryClusterCancel { .. } => self.apart = false,
             Op::Scope { allocs, .. } => {
                 let shared = allocs.iter().any(|alloc| {
                     alloc.space == Space::Gmem || matches!(alloc.kind, AllocKind::Semaphore)

@@ -47,7 +47,8 @@ impl<'p> Roots<'p> {
                 Op::RefSlice { .. }
                 | Op::RefTranspose { .. }
                 | Op::RefReshape {}
-                | Op::RefBitcast {} => false,
+                | Op::RefBitcast {}
+                | Op::RefPeer { .. } => false,
                 Op::BlockWindow { .. } => true,
                 _ => {
                     inst.regions.iter().for_each(|region| self.follow(region));
@@ -76,7 +77,9 @@ fn target(inst: &Inst) -> Option<Value> {
         | Op::StoreMasked {}
         | Op::Scatter { .. }
         | Op::AtomicRmw { .. }
-        | Op::AtomicCas {} => Some(inst.operands[0]),
+        | Op::AtomicCas {}
+        | Op::SemaphoreSignal {}
+        | Op::SemaphoreWait { .. } => Some(inst.operands[0]),
         Op::CopySmemToGmem { .. } | Op::CopyGmemToSmem { .. } => Some(inst.operands[1]),
         _ => None,
     }
@@ -125,11 +128,13 @@ pub(super) fn windows(program: &Program, written: &[bool]) -> Option<Windows> {
         match &inst.op {
             // What people see is in order.
             Op::Print { .. } | Op::Callback { .. } => false,
+            Op::SemaphoreSignal {} | Op::SemaphoreWait { .. } | Op::SemaphoreRead {} => false,
             Op::BlockWindow { .. } if through.next().is_some() => depth == 0,
             Op::RefSlice { .. }
             | Op::RefTranspose { .. }
             | Op::RefReshape {}
-            | Op::RefBitcast {} => true,
+            | Op::RefBitcast {}
+            | Op::RefPeer { .. } => true,
             _ => through.all(|root| root.windowed),
         }
     });

@@ -237,7 +237,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// The allocation of a scope that a view looks at.
-    fn alloc_of(&self, base: Base) -> Option<&pallas_rs_ir::Alloc> {
+    pub(super) fn alloc_of(&self, base: Base) -> Option<&pallas_rs_ir::Alloc> {
         let number = match base {
             Base::Global(_) => None,
             Base::Block { block, index } => {
@@ -287,7 +287,7 @@ impl<O: Observer> Ctx<'_, O> {
         if view.escape.is_some() && !allowed {
             return Err(self.out_of_bounds(view, access));
         }
-        Ok(())
+        self.check_peer(view)
     }
 }
 

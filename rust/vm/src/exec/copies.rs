@@ -50,10 +50,14 @@ impl<O: Observer> Ctx<'_, O> {
         let at = self.at();
         let ticket = self.cluster.engines.ticket();
         let Share { peers, arrives, .. } = share;
+        let engine = if key.is_some() { Engine::TmaLoad } else { Engine::CpAsync };
         let mut load = Load {
             transfer,
             rest,
+            data: None,
+            claims: false,
             dtype,
+            engine,
             barrier: key,
             arrives,
             peers,
@@ -192,44 +196,67 @@ impl<O: Observer> Ctx<'_, O> {
         outcome.map_err(|rule| self.broken(key, rule))
     }
 
-    fn issue_load(&mut self, load: &Load) -> Result<()> {
+    pub(super) fn issue_load(&mut self, load: &Load) -> Result<()> {
         let Some(transfer) = &load.transfer else { return Ok(()) };
-        let engine = if load.barrier.is_some() { Engine::TmaLoad } else { Engine::CpAsync };
         let barrier = load.barrier.filter(|_| load.arrives);
-        self.issue_transfer(load.at, engine, load.ticket, transfer, load.dtype, barrier, false)
-    }
-
-    pub(crate) fn issue_store(&mut self, store: &Store) -> Result<()> {
-        let (at, accumulates) = (self.at(), store.reduction.is_some());
+        let multicast = if load.arrives && !load.claims { &load.peers[..] } else { &[] };
         self.issue_transfer(
-            at,
-            Engine::TmaStore,
-            store.ticket,
-            &store.transfer,
-            store.dtype,
-            None,
-            accumulates,
+            Issue {
+                at: load.at,
+                engine: load.engine,
+                ticket: load.ticket,
+                dtype: load.dtype,
+                barrier,
+                accumulates: load.data.is_some_and(|(_, reduction)| reduction.is_some()),
+                multicast,
+                reads_memory: load.data.is_none() && !load.claims,
+            },
+            transfer,
         )
     }
 
-    fn issue_transfer(
-        &mut self,
-        at: At,
-        engine: Engine,
-        ticket: u64,
-        transfer: &Transfer,
-        dtype: DType,
-        barrier: Option<BarrierKey>,
-        accumulates: bool,
-    ) -> Result<()> {
+    pub(crate) fn issue_store(&mut self, store: &Store) -> Result<()> {
+        let at = self.at();
+        self.issue_transfer(
+            Issue {
+                at,
+                engine: Engine::TmaStore,
+                ticket: store.ticket,
+                dtype: store.dtype,
+                barrier: None,
+                accumulates: store.reduction.is_some(),
+                multicast: &[],
+                reads_memory: true,
+            },
+            &store.transfer,
+        )
+    }
+
+    fn issue_transfer(&mut self, issue: Issue<'_>, transfer: &Transfer) -> Result<()> {
+        let Issue { at, engine, ticket, dtype, barrier, accumulates, multicast, reads_memory } =
+            issue;
         let shape: SmallVec<[usize; 4]> = transfer.shape.iter().map(|&n| n as usize).collect();
         let reads = [self.window(&transfer.from, &shape, dtype.size())];
         let writes = [self.window(&transfer.to, &shape, dtype.size())];
         let barrier = barrier.map(BarrierKey::id);
+        let reads = if reads_memory { &reads[..] } else { &[] };
+        let writes = &writes;
         let operation =
-            Operation { engine, ticket, reads: &reads, writes: &writes, accumulates, barrier };
+            Operation { engine, ticket, reads, writes, accumulates, barrier, multicast };
         self.worker.observer.on_issue(at, operation)
     }
+}
+
+/// An operation as it is told to the observer.
+struct Issue<'a> {
+    at: At,
+    engine: Engine,
+    ticket: u64,
+    dtype: DType,
+    barrier: Option<BarrierKey>,
+    accumulates: bool,
+    multicast: &'a [u32],
+    reads_memory: bool,
 }
 
 /// A block's part in a load.

@@ -39,6 +39,7 @@ impl<O: Observer> Ctx<'_, O> {
         result: Operand,
     ) -> Result {
         let dtype = source.dtype();
+        self.check_peer(self.view(source))?;
         let located = self.locate(indexer, source);
         if let (Some(index), false) = (&located.outside, self.call.reads_outside) {
             return Err(self.outside(source, indexer, index, Access::Gather));
@@ -80,6 +81,7 @@ impl<O: Observer> Ctx<'_, O> {
         result: Option<Operand>,
     ) -> Result {
         let dtype = target.dtype();
+        self.check_peer(self.view(target))?;
         let located = self.locate(indexer, target);
         if let Some(index) = &located.outside {
             return Err(self.outside(target, indexer, index, Access::Scatter));

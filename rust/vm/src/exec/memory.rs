@@ -279,6 +279,7 @@ impl<O: Observer> Ctx<'_, O> {
     /// Leaving the array is an error only where the mask lets the access happen.
     fn check_masked(&self, operand: Operand, mask: Operand, access: Access) -> Result<()> {
         let view = self.view(operand);
+        self.check_peer(view)?;
         if view.escape.is_none() || (access == Access::Read && self.call.reads_outside) {
             return Ok(());
         }

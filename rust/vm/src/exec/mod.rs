@@ -8,9 +8,12 @@ mod gather;
 mod host;
 mod memory;
 mod named;
+mod peers;
 pub(crate) mod run;
 mod scope;
+mod semaphore;
 mod shape;
+pub(crate) mod stealing;
 mod sync;
 mod tensor_core;
 mod tmem;
@@ -74,6 +77,7 @@ impl<O: Observer> Ctx<'_, O> {
             Op::RefTranspose { perm } => self.ref_transpose(perm, ins[0], outs[0]),
             Op::RefReshape {} => self.ref_reshape(ins[0], outs[0]),
             Op::RefBitcast {} => self.ref_bitcast(ins[0], outs[0]),
+            Op::RefPeer { axes } => self.ref_peer(axes, ins[0], &ins[1..], outs[0]),
             Op::BlockWindow { dims } => self.block_window(dims, ins[0], &ins[1..], outs[0]),
             Op::Load {} => self.load(ins[0], outs[0], record.lends),
             Op::Store {} => self.store(ins[0], ins[1]),
@@ -114,6 +118,16 @@ impl<O: Observer> Ctx<'_, O> {
             }
             &Op::CopySmemToGmem { reduction, commit, predicate: _ } => {
                 self.copy_smem_to_gmem(ins[0], ins[1], ins.get(2), reduction, commit)
+            }
+            Op::SemaphoreSignal {} => self.semaphore_signal(ins[0], ins[1]),
+            &Op::SemaphoreWait { decrement } => self.semaphore_wait(ins[0], ins[1], decrement),
+            Op::SemaphoreRead {} => self.semaphore_read(ins[0], outs[0]),
+            Op::TryClusterCancel { axes, threads } => {
+                self.try_cluster_cancel(axes, *threads, ins[0], ins[1])
+            }
+            Op::QueryClusterCancel { axes } => self.query_cluster_cancel(axes, ins[0], outs),
+            &Op::AsyncStoreSmem { reduction } => {
+                self.async_store_smem(ins[0], ins[1], ins[2], reduction)
             }
             Op::CommitGroup {} => self.commit_group(),
             &Op::WaitSmemToGmem { n, read_only } => self.wait_smem_to_gmem(n, read_only),

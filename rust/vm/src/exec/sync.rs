@@ -4,7 +4,7 @@ use crate::code::Operand;
 use crate::machine::{Ctx, Flow, Result};
 use crate::memory::{Base, RefVal};
 use crate::observer::{At, BarrierId, Engine, Observer};
-use crate::sync::mbarrier::{Waiter, arrival_targets, coordinates};
+use crate::sync::mbarrier::{Waiter, arrival_targets, coordinates, peers};
 use crate::sync::{BarrierKey, Barriers};
 use crate::trap::{Access, BarrierName, BarrierRule, Trap, TrapKind, Waiting};
 use pallas_rs_ir::options::AsyncCompletion;
@@ -51,14 +51,14 @@ impl<O: Observer> Ctx<'_, O> {
     /// Blocks until the next phase that this thread has not observed is complete.
     pub(crate) fn barrier_wait(&mut self, barrier: Operand) -> Result {
         self.drift()?;
-        let key = self.barrier_key(barrier)?;
+        let key = self.own_barrier(barrier)?;
         Ok(if self.observe_phase(key)? { Flow::Next } else { Flow::Block })
     }
 
     /// Whether that phase is complete; if so it counts as observed.
     pub(crate) fn barrier_test(&mut self, barrier: Operand, result: Operand) -> Result {
         self.drift()?;
-        let key = self.barrier_key(barrier)?;
+        let key = self.own_barrier(barrier)?;
         let complete = self.observe_phase(key)?;
         self.set_scalar(result, u64::from(complete));
         Ok(Flow::Next)
@@ -105,7 +105,7 @@ impl<O: Observer> Ctx<'_, O> {
     pub(crate) fn wait_gmem_to_smem(&mut self, n: u32) -> Result {
         self.drift()?;
         while let Some(load) = self.thread.queues.copies.pop_due(n) {
-            self.perform_load(load, Engine::CpAsync);
+            self.perform_load(load);
         }
         Ok(self.waited(Engine::CpAsync, n, false))
     }
@@ -120,6 +120,16 @@ impl<O: Observer> Ctx<'_, O> {
         Flow::Next
     }
 
+    /// The barrier in an operand of who waits on it.
+    pub(super) fn own_barrier(&self, operand: Operand) -> Result<BarrierKey> {
+        let key = self.barrier_key(operand)?;
+        if key.block == self.thread.block {
+            return Ok(key);
+        }
+        let here = BarrierKey { block: self.thread.block, ..key };
+        Err(self.broken(here, BarrierRule::RemoteWait { block: key.block as usize }))
+    }
+
     /// The barrier in an operand.
     pub(super) fn barrier_key(&self, operand: Operand) -> Result<BarrierKey> {
         let view = self.view(operand);
@@ -129,7 +139,12 @@ impl<O: Observer> Ctx<'_, O> {
         if view.escape.is_some() || view.bounds().is_none() {
             return Err(self.out_of_bounds(view, Access::Barrier));
         }
-        Ok(BarrierKey { block, alloc: index, index: view.offset as u32 })
+        let key = BarrierKey { block, alloc: index, index: view.offset as u32 };
+        if block != self.thread.block {
+            // Its scope was there when the view was made, and may have ended since.
+            self.peer_has_barrier(key)?;
+        }
+        Ok(key)
     }
 
     fn barrier_alloc(&self, key: BarrierKey) -> u32 {
@@ -160,7 +175,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     /// One arrival on one barrier.
-    fn arrive(&mut self, key: BarrierKey, at: At) -> Result<()> {
+    pub(super) fn arrive(&mut self, key: BarrierKey, at: At) -> Result<()> {
         let index = key.index as usize;
         let mut outcome = self.barriers(key).arrive(index);
         if let Err(BarrierRule::TooManyArrivals { .. }) = outcome
@@ -194,6 +209,7 @@ impl<O: Observer> Ctx<'_, O> {
                     if O::WATCHES {
                         let (at, phase) = (self.at(), self.barriers(key).seen(index, waiter) - 1);
                         self.worker.observer.on_wait(at, key.id(), phase)?;
+                        self.observe_twins(key, at, phase);
                     }
                     return Ok(true);
                 }
@@ -202,6 +218,20 @@ impl<O: Observer> Ctx<'_, O> {
             }
             if self.barriers(key).get(index).in_flight() == 0 || !self.land_for_wait(key)? {
                 return self.check_leader(key).map(|()| false);
+            }
+        }
+    }
+
+    /// Barriers of other blocks that complete a phase with the same arrivals as this one: those of a
+    /// cluster barrier with one axis, which may be composite.
+    fn observe_twins(&mut self, key: BarrierKey, at: At, phase: u64) {
+        let kind = &self.alloc_at(key).kind;
+        let AllocKind::ClusterBarrier { axes, leader_tracked: false, .. } = kind else { return };
+        if let [axis] = &axes[..] {
+            let cluster = &self.call.code.program.cluster;
+            for block in peers(key.block as usize, axis, cluster) {
+                let twin = BarrierKey { block, ..key }.id();
+                self.worker.observer.on_twin(at, twin, phase);
             }
         }
     }
@@ -261,9 +291,10 @@ impl<O: Observer> Ctx<'_, O> {
 
     /// Completes a copy: its bytes, the bytes of the blocks that its barrier tracks for, its arrival.
     pub(super) fn land(&mut self, load: usize) -> Result<()> {
-        let load = self.cluster.engines.loads.remove(load).expect("it is in flight");
+        let mut load = self.cluster.engines.loads.remove(load).expect("it is in flight");
+        self.answer(&mut load);
         let key = load.barrier.expect("a TMA load has a barrier");
-        if !load.peers.is_empty() {
+        if !load.peers.is_empty() && !load.claims {
             let mut i = 0;
             while let Some(other) = self.cluster.engines.loads.get(i) {
                 let same = |k: BarrierKey| (k.alloc, k.index) == (key.alloc, key.index);
@@ -272,14 +303,14 @@ impl<O: Observer> Ctx<'_, O> {
                     && other.barrier.is_some_and(|k| same(k) && load.peers.contains(&k.block))
                 {
                     let other = self.cluster.engines.loads.remove(i).expect("it is in flight");
-                    self.perform_load(other, Engine::TmaLoad);
+                    self.perform_load(other);
                 } else {
                     i += 1;
                 }
             }
         }
         let at = load.at;
-        self.perform_load(load, Engine::TmaLoad);
+        self.perform_load(load);
         self.land_arrival(key, at)
     }
 
@@ -332,7 +363,7 @@ impl<O: Observer> Ctx<'_, O> {
         }
         if !pending[1] && self.cluster.engines.draw(RARITY) {
             let load = self.thread.queues.copies.pop_any().expect("there is one");
-            self.perform_load(load, Engine::CpAsync);
+            self.perform_load(load);
         }
         if !pending[2] && self.cluster.engines.draw(RARITY) {
             let product = self.thread.queues.products.pop_any().expect("there is one");
@@ -372,7 +403,7 @@ impl<O: Observer> Ctx<'_, O> {
                 self.perform_store(s);
             }
             while let Some(c) = self.thread.queues.copies.pop_where(|c| c.writes(base)) {
-                self.perform_load(c, Engine::CpAsync);
+                self.perform_load(c);
             }
             while let Some(s) = self.thread.queues.tmem_stores.pop_where(|s| s.view.base == base) {
                 self.perform_tmem_store(s);
@@ -418,7 +449,7 @@ impl<O: Observer> Ctx<'_, O> {
             self.perform_product(product);
         }
         while let Some(load) = self.thread.queues.copies.pop_any() {
-            self.perform_load(load, Engine::CpAsync);
+            self.perform_load(load);
         }
         while let Some(store) = self.thread.queues.stores.pop_any() {
             self.perform_store(store);

@@ -106,6 +106,7 @@ impl<O: Observer> Ctx<'_, O> {
             writes: &[product.acc.window(self.base_id(product.acc.base))],
             accumulates: true,
             barrier: None,
+            multicast: &[],
         };
         let at = self.at();
         self.worker.observer.on_issue(at, operation)

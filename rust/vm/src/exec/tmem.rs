@@ -182,6 +182,7 @@ impl<O: Observer> Ctx<'_, O> {
                     writes: &[],
                     accumulates: false,
                     barrier: Some(key.id()),
+                    multicast: &[],
                 };
                 self.worker.observer.on_issue(at, operation)?;
             }
@@ -261,6 +262,7 @@ impl<O: Observer> Ctx<'_, O> {
             writes: &writes,
             accumulates: product,
             barrier: None,
+            multicast: &[],
         };
         self.worker.observer.on_issue(at, operation)
     }
@@ -278,8 +280,15 @@ impl<O: Observer> Ctx<'_, O> {
             (&[][..], &window[..])
         };
         let ticket = self.cluster.engines.ticket();
-        let operation =
-            Operation { engine, ticket, reads, writes, accumulates: false, barrier: None };
+        let operation = Operation {
+            engine,
+            ticket,
+            reads,
+            writes,
+            accumulates: false,
+            barrier: None,
+            multicast: &[],
+        };
         let at = self.at();
         self.worker.observer.on_issue(at, operation)
     }

@@ -7,6 +7,7 @@
 //! that is not there.
 
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 /// A component, by number within its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +66,8 @@ pub(crate) struct View {
     pub(crate) known: VClock,
     /// The part of it that is visible to the async proxy.
     pub(crate) fenced: VClock,
+    /// What it knows of other clusters, by way of semaphores. Components belong to their cluster.
+    pub(crate) others: BTreeMap<u64, VClock>,
 }
 
 impl View {
@@ -73,6 +76,24 @@ impl View {
     pub(crate) fn join(&mut self, other: &View) {
         self.known.join(&other.known);
         self.fenced.join(&other.fenced);
+        self.join_others(other);
+    }
+
+    fn join_others(&mut self, other: &View) {
+        for (&cluster, clock) in &other.others {
+            self.others.entry(cluster).or_default().join(clock);
+        }
+    }
+
+    /// What the threads of cluster `theirs` learn that know this, a view of cluster `mine`.
+    pub(crate) fn seen_from(&self, mine: u64, theirs: u64) -> View {
+        if mine == theirs {
+            return self.clone();
+        }
+        let mut view = View { others: self.others.clone(), ..View::default() };
+        view.others.entry(mine).or_default().join(&self.known);
+        view.known = view.others.remove(&theirs).unwrap_or_default();
+        view
     }
 
     /// A proxy fence: all that is known becomes visible to the async proxy.
@@ -84,6 +105,7 @@ impl View {
     pub(crate) fn clear(&mut self) {
         self.known.clear();
         self.fenced.clear();
+        self.others.clear();
     }
 }
 

@@ -269,7 +269,11 @@ impl ClusterClock {
             Engine::CpAsync => &[(Meaning::CpAsync(of), copies)],
             Engine::TmemLoad => &[(Meaning::TmemLoad(of), tmem)],
             Engine::TmemStore => &[(Meaning::TmemStore(of), tmem)],
-            Engine::TmaLoad | Engine::Tcgen05 | Engine::TmemCopy | Engine::Commit => &[],
+            Engine::TmaLoad
+            | Engine::PeerStore
+            | Engine::Tcgen05
+            | Engine::TmemCopy
+            | Engine::Commit => &[],
         };
         for &(meaning, groups) in learnt {
             let component = self.component(meaning);

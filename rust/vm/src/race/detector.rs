@@ -1,16 +1,17 @@
 //! The observer: turns what happens into clocks, and checks every access against the shadow.
 
-use super::clock::{Component, Tick};
+use super::clock::{Component, Tick, View};
 use super::cluster::{ClusterClock, Issued, Meaning};
 use super::finding::{BarrierRef, Code, FlatWindow, Memory, Missing, Race, Side};
 use super::shadow::{Past, Shadow};
 use super::window::ByteWindow;
 use crate::observer::{
-    AccessKind, Allocated, At, BarrierId, Engine, Observer, Operation, Proxy, Window,
+    AccessKind, Allocated, At, BarrierId, Engine, Observer, Operation, Proxy, SemaphoreId, Window,
 };
 use crate::trap::Trap;
 use pallas_rs_ir::{Space, SpanId};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// What makes two findings the same one for a reader: the rule and the two lines.
 type Key = (Code, Option<SpanId>, SpanId);
@@ -23,6 +24,8 @@ pub(crate) struct RaceDetector {
     warps: bool,
     clusters: FxHashMap<u64, ClusterClock>,
     gmem: FxHashMap<u32, Shadow>,
+    /// What signals of a semaphore publish, by the cluster they came from.
+    semaphores: FxHashMap<SemaphoreId, BTreeMap<u64, View>>,
     races: Vec<Race>,
     known: FxHashMap<Key, usize>,
 }
@@ -45,6 +48,7 @@ impl RaceDetector {
             warps,
             clusters: FxHashMap::default(),
             gmem: FxHashMap::default(),
+            semaphores: FxHashMap::default(),
             races: Vec::new(),
             known: FxHashMap::default(),
         }
@@ -244,6 +248,11 @@ fn judge(
     let one_atomic = (earlier.kind == AccessKind::Atomic) != (later.kind == AccessKind::Atomic);
     let plain = |code| if one_atomic { Code::A7 } else { code };
     if earlier.cluster != later.at.thread.cluster {
+        let view = &cluster.threads[cluster.thread(later.at) as usize].view;
+        let known = view.others.get(&earlier.cluster);
+        if known.is_some_and(|clock| clock.get(earlier.component) >= earlier.tick) {
+            return None;
+        }
         let fault = Fault { code: plain(Code::A5), missing: Missing::OtherCluster, known: 0 };
         return Some(fault);
     }
@@ -257,6 +266,12 @@ fn judge(
             missing,
             known,
         });
+    }
+    // The blocks of a cluster write what they multicast together.
+    let elsewhere = earlier.at.thread.block != later.at.thread.block;
+    let together = (earlier.component, earlier.tick) == (access.component, access.tick);
+    if elsewhere && together && later.engine == Some(Engine::TmaLoad) {
+        return None;
     }
     // Products of one thread are carried out in the order in which they were issued.
     if meaning == Meaning::Wgmma(thread) && later.engine == Some(Engine::Wgmma) {
@@ -477,6 +492,34 @@ impl Observer for RaceDetector {
         Ok(())
     }
 
+    fn on_signal(&mut self, at: At, semaphore: SemaphoreId) {
+        let number = at.thread.cluster;
+        let clock = self.cluster(number);
+        let thread = clock.thread(at);
+        let view = clock.threads[thread as usize].view.clone();
+        clock.bump(thread);
+        self.semaphores.entry(semaphore).or_default().entry(number).or_default().join(&view);
+    }
+
+    fn on_acquire(&mut self, at: At, semaphore: SemaphoreId) {
+        let number = at.thread.cluster;
+        let mut learnt = View::default();
+        for (&cluster, view) in self.semaphores.entry(semaphore).or_default().iter() {
+            learnt.join(&view.seen_from(cluster, number));
+        }
+        let clock = self.cluster(number);
+        let thread = clock.thread(at);
+        clock.threads[thread as usize].view.join(&learnt);
+        clock.bump(thread);
+    }
+
+    fn on_twin(&mut self, at: At, barrier: BarrierId, phase: u64) {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at);
+        let component = clock.barrier(barrier).component;
+        clock.threads[thread as usize].view.known.learn(component, phase + 1);
+    }
+
     fn on_warps_start(&mut self, at: At) {
         let clock = self.cluster(at.thread.cluster);
         let thread = clock.thread(at);
@@ -501,7 +544,7 @@ impl Observer for RaceDetector {
         let clock = self.cluster(number);
         let thread = clock.thread(at);
         let (read, write, tick) = match operation.engine {
-            Engine::TmaLoad => {
+            Engine::TmaLoad | Engine::PeerStore => {
                 let Some(id) = operation.barrier else { return Ok(()) };
                 let state = clock.barrier(id);
                 let (component, phase) = (state.component, state.phase);
@@ -562,10 +605,22 @@ impl Observer for RaceDetector {
                 (component, component, clock.threads[thread as usize].copies)
             }
         };
-        let proxy = if operation.engine == Engine::CpAsync { Proxy::Generic } else { Proxy::Async };
+        let proxy = match operation.engine {
+            Engine::CpAsync | Engine::PeerStore => Proxy::Generic,
+            Engine::TmaLoad
+            | Engine::TmaStore
+            | Engine::Wgmma
+            | Engine::Tcgen05
+            | Engine::TmemCopy
+            | Engine::Commit
+            | Engine::TmemLoad
+            | Engine::TmemStore => Proxy::Async,
+        };
         let clock = self.cluster(number);
-        // What a load of tensor memory has read is there at once, and nobody need wait for it.
-        if operation.engine != Engine::TmemLoad {
+        // What a load of tensor memory has read is there at once, and nobody need wait for it; what
+        // arrives on another block's barrier is for that block to wait for.
+        let ours = operation.barrier.is_none_or(|barrier| barrier.block == at.thread.block);
+        if ours && operation.engine != Engine::TmemLoad {
             let component = if operation.engine == Engine::TmemStore { write } else { read };
             clock.note(Issued { component, tick, engine: operation.engine, at });
         }
@@ -574,9 +629,10 @@ impl Observer for RaceDetector {
             self.check(window, Access { component: read, tick, side: side(AccessKind::Read) });
         }
         let kind = match operation.engine {
-            Engine::TmaStore if operation.accumulates => AccessKind::Atomic,
+            Engine::TmaStore | Engine::PeerStore if operation.accumulates => AccessKind::Atomic,
             Engine::TmaStore
             | Engine::TmaLoad
+            | Engine::PeerStore
             | Engine::Wgmma
             | Engine::CpAsync
             | Engine::Tcgen05
@@ -588,13 +644,14 @@ impl Observer for RaceDetector {
         for window in operation.writes {
             self.check(window, Access { component: write, tick, side: side(kind) });
         }
+        self.multicast(at, &operation, tick, side(kind));
         // What the issuer does from here on is not ordered before the completion.
         self.cluster(number).bump(thread);
         Ok(())
     }
 
     fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {
-        if matches!(engine, Engine::TmaLoad | Engine::Commit) {
+        if matches!(engine, Engine::TmaLoad | Engine::PeerStore | Engine::Commit) {
             let clock = self.cluster(cluster);
             clock.landing = clock.in_flight.remove(&ticket);
         }
@@ -619,6 +676,20 @@ impl Observer for RaceDetector {
 }
 
 impl RaceDetector {
+    /// What a multicast load writes in the other blocks: it may come before they ask for it, and is
+    /// complete when their own barrier says so. The barriers of all go through the same phases.
+    fn multicast(&mut self, at: At, operation: &Operation<'_>, tick: Tick, side: Side) {
+        let Some(barrier) = operation.barrier else { return };
+        let others = operation.multicast.iter().filter(|&&block| block != at.thread.block);
+        for &block in others {
+            let clock = self.cluster(at.thread.cluster);
+            let component = clock.barrier(BarrierId { block, ..barrier }).component;
+            for window in operation.writes {
+                self.check(&Window { block, ..*window }, Access { component, tick, side });
+            }
+        }
+    }
+
     /// The phase is complete: waits on it learn what its arrivals published, and D2 is checked.
     fn complete_phase(&mut self, at: At, barrier: BarrierId, phase: Tick) {
         let number = at.thread.cluster;

@@ -55,7 +55,7 @@ pub(crate) enum Code {
 pub(crate) enum Missing {
     /// A path of arrive and wait from the earlier thread to the later one.
     Synchronisation,
-    /// Nothing in a kernel orders two clusters.
+    /// Nothing but semaphores orders two clusters.
     OtherCluster,
     /// `commit_smem` between the two.
     Fence,

@@ -80,7 +80,15 @@ impl Kernel {
         self.ticket += 1;
         let barrier = (engine == Engine::TmaLoad).then_some(BAR);
         let ticket = self.ticket;
-        let operation = Operation { engine, ticket, reads, writes, accumulates: false, barrier };
+        let operation = Operation {
+            engine,
+            ticket,
+            reads,
+            writes,
+            accumulates: false,
+            barrier,
+            multicast: &[],
+        };
         self.detector.on_issue(at, operation).unwrap();
         ticket
     }

@@ -184,7 +184,9 @@ fn missing(program: &Program, race: &Race, place: Option<&Place>) -> String {
             Engine::TmaStore => format!("wait_smem_to_gmem({pending})"),
             Engine::Wgmma => format!("wgmma_wait({pending})"),
             Engine::CpAsync => format!("wait_gmem_to_smem({pending})"),
-            Engine::TmaLoad => "barrier_wait on the barrier of the copy".to_owned(),
+            Engine::TmaLoad | Engine::PeerStore => {
+                "barrier_wait on the barrier of the copy".to_owned()
+            }
             Engine::Tcgen05 | Engine::TmemCopy | Engine::Commit => {
                 "tcgen05_commit_arrive on a barrier that orders the tensor core, and a wait on it"
                     .to_owned()
@@ -198,6 +200,7 @@ fn missing(program: &Program, race: &Race, place: Option<&Place>) -> String {
 fn engine(engine: Engine) -> &'static str {
     match engine {
         Engine::TmaLoad => "a TMA load",
+        Engine::PeerStore => "an asynchronous store",
         Engine::TmaStore => "a TMA store",
         Engine::CpAsync => "a cp.async copy",
         Engine::Wgmma => "wgmma",

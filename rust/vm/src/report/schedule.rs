@@ -4,7 +4,7 @@ use super::{Finding, Severity as HowBad};
 use crate::rules;
 use crate::scheduler::Schedule;
 use pallas_rs_core::DType;
-use pallas_rs_ir::options::{AsyncCompletion, Schedule as Strategy, Severity};
+use pallas_rs_ir::options::{AsyncCompletion, Schedule as Strategy, Severity, WorkStealing};
 use pallas_rs_ir::{Binding, Op, Options, Program, Region};
 
 /// What `Params` repeats a run: the fields that are not at their default, and that have a say in what
@@ -59,6 +59,12 @@ pub(super) fn replay(options: &Options, schedule: &Schedule) -> String {
         AsyncCompletion::Eager => word(true, "async_completion=\"eager\"".to_owned()),
         AsyncCompletion::Random => word(true, "async_completion=\"random\"".to_owned()),
     }
+    match schedule.work_stealing {
+        WorkStealing::First => {}
+        WorkStealing::Never => word(true, "work_stealing=\"never\"".to_owned()),
+        WorkStealing::RoundRobin => word(true, "work_stealing=\"round_robin\"".to_owned()),
+        WorkStealing::Random => word(true, "work_stealing=\"random\"".to_owned()),
+    }
     format!("Params({})", fields.join(", "))
 }
 
@@ -82,7 +88,7 @@ impl Finding {
     ) -> Finding {
         let arg = program.args.iter().find(|arg| match arg.binding {
             Binding::Result(r) | Binding::Aliased { result: r, .. } => r == differs.result,
-            Binding::Operand(_) => false,
+            Binding::Operand(_) | Binding::Zeroed => false,
         });
         let name =
             arg.map_or_else(|| format!("result {}", differs.result), |a| format!("`{}`", a.name));

@@ -5,7 +5,7 @@ use crate::trap::{
 };
 use pallas_rs_core::DType;
 use pallas_rs_ir::builder::Builder;
-use pallas_rs_ir::options::{AsyncCompletion, Schedule as Strategy};
+use pallas_rs_ir::options::{AsyncCompletion, Schedule as Strategy, WorkStealing};
 use pallas_rs_ir::{Options, Space};
 
 fn program() -> Program {
@@ -185,8 +185,12 @@ fn first_lines() {
 
 #[test]
 fn replay_names_what_is_not_the_default() {
-    let drawn =
-        Schedule { seed: 7, strategy: Strategy::Pct(3), completion: AsyncCompletion::Random };
+    let drawn = Schedule {
+        seed: 7,
+        strategy: Strategy::Pct(3),
+        completion: AsyncCompletion::Random,
+        work_stealing: WorkStealing::First,
+    };
     let finding = Finding::from_trap(&program(), &drawn, &TrapKind::Interrupted.into());
     assert_eq!(
         finding.text().lines().last().unwrap(),

@@ -54,6 +54,20 @@ pub(super) fn of(program: &Program, kind: &TrapKind) -> Words {
         }
         TrapKind::Deadlock(deadlock) => deadlocked(program, deadlock),
         TrapKind::Barrier { barrier, rule } => broken_rule(&barrier_name(barrier), rule),
+        TrapKind::NoSuchBlock { axis, index, size } => {
+            let name = program.cluster_names.get(*axis);
+            let name = name.map_or_else(|| format!("axis {axis}"), |name| format!("`{name}`"));
+            let message = format!("block {index} along {name} leaves the cluster, of size {size}");
+            Words::new(&rules::H1, message)
+        }
+        TrapKind::PeerEnded { name, block } => Words::new(
+            &rules::F1,
+            format!(
+                "`{name}` of block {block} of the cluster is used, but that block has left its scope"
+            ),
+        )
+        .missing(format!("a last wait of block {block} that keeps it alive"))
+        .hint("shared memory of a block is gone once the block exits"),
         TrapKind::Uninitialized { place } => {
             let message = format!("`{}` is read before it is written", place.name);
             Words::new(&rules::G1, message).missing(format!("a write to {}", place_box(place)))
@@ -104,6 +118,7 @@ fn out_of_bounds(access: Access, place: &Place) -> Words {
         Access::TmaStore => (&rules::H5, "a TMA store that starts before its array"),
         Access::CopyInSmem => (&rules::H1, "a copy"),
         Access::TensorCore => (&rules::H1, "an operand of a tensor core instruction"),
+        Access::Semaphore => (&rules::H1, "a semaphore index"),
         Access::Barrier => (&rules::D11, "a barrier index"),
         Access::Block => (&rules::H1, "the block selected by an index map"),
     };
@@ -114,6 +129,7 @@ fn out_of_bounds(access: Access, place: &Place) -> Words {
     });
     let words = Words::new(rule, format!("{what} leaves `{}`{how}", place.name));
     match access {
+        Access::Semaphore => words,
         Access::Read | Access::Write | Access::ReadWrite | Access::Atomic => words.hint(
             "mask the access, or guard it with `pl.when`; only TMA copies may reach past an array",
         ),
@@ -223,6 +239,11 @@ fn broken_rule(name: &str, rule: &BarrierRule) -> Words {
             .missing(format!("a wait on {name} before this arrival, or a larger `num_arrivals`"))
             .hint("a TMA load counts as one arrival, however many bytes it moves")
         }
+        BarrierRule::RemoteWait { block } => {
+            error(&rules::D6, format!("a wait on {name} of block {block} of the cluster")).hint(
+                "another block's barrier can be arrived on; only its own block can wait on it",
+            )
+        }
         BarrierRule::NotLeader => error(
             &rules::D6,
             format!("a block that is not the leader waits on {name}, which only the leader tracks"),
@@ -311,6 +332,14 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
                 }
                 format!("waits at named barrier {id} ({arrived} of {needed} CUDA threads)")
             }
+            Waiting::Semaphore { semaphore, held, needed } => {
+                let name = barrier_name(semaphore);
+                let text = format!("signals of {} on {name}", needed.wrapping_sub(*held));
+                if !missing.contains(&text) {
+                    missing.push(text);
+                }
+                format!("waits until semaphore {name} is {needed} (it is {held})")
+            }
             Waiting::Warps { running } => {
                 format!("waits for its warps ({running} have not ended)")
             }
@@ -318,8 +347,8 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
                 let name = barrier_name(barrier);
                 format!("arrives on {name} of another block, which has not entered that scope")
             }
-            Waiting::PeerMemory => {
-                "works on memory of another block, which has not entered that scope".to_owned()
+            Waiting::PeerMemory { name } => {
+                format!("uses `{name}` of another block, which has not entered that scope")
             }
             Waiting::Scope { arrived, needed } => {
                 format!(

@@ -25,7 +25,7 @@ super::rules! { BARRIERS:
         "PTX 9.7.13.15.2",
         "Pallas computes how many bytes a copy announces, and SMEM is smaller than the counter, so it cannot be broken from Pallas. A collective copy that not every block issues is PRS-D13.",
         "" => "";
-    D6 Error Lowering BarrierError = "a wait on the barrier of another block",
+    D6 Error Always BarrierError = "a wait on the barrier of another block",
         "PTX 9.7.13.15.8",
         "Other blocks of a cluster may arrive on a barrier, but only its own block can wait on it.",
         "plgpu.barrier_wait(plgpu.remote_ref(barrier, peer))" =>

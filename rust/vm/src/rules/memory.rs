@@ -1,7 +1,7 @@
 //! Memory that is gone, and memory that nobody has written.
 
 super::rules! { MEMORY_RULES:
-    F1 Error Races RaceError = "a block ends while another block may still access its memory",
+    F1 Error Always RaceError = "a block ends while another block may still access its memory",
         "CUDA guide (distributed shared memory); PTX 9.7.13.3",
         "SMEM and barriers of a block are valid while it runs. Before it ends, some thread of it has to know that all accesses of its peers are over: a last cluster barrier.",
         "plgpu.async_store_smem(x, peer_smem, barrier)   # the peer ends without a wait" =>

@@ -80,6 +80,11 @@ pub(crate) trait Crew {
         let (_, _) = (slot, slots);
     }
 
+    /// Whether as many clusters as fit are to be resident from the start, whatever the scheduler.
+    fn crowded(&self) -> bool {
+        false
+    }
+
     /// Makes the threads of the next cluster resident, appending them to `slots`. `crowd` asks for
     /// one only if it fits beside the others at no one's cost. Whether there was one.
     fn launch(&mut self, crowd: bool, slots: &mut Vec<Slot>) -> Result<bool, Box<Trap>>;
@@ -172,7 +177,7 @@ impl Ready {
 pub(crate) fn drive(crew: &mut impl Crew, scheduler: &mut dyn Scheduler) -> Result<(), Box<Trap>> {
     let mut ready = Ready::default();
     let mut launched = Vec::new();
-    let crowd = scheduler.preemptive();
+    let crowd = scheduler.preemptive() || crew.crowded();
     // A thread that polls may wait for a cluster that is not there yet.
     let mut polled = false;
     loop {

@@ -1,7 +1,7 @@
 //! Several schedules of one call.
 
 use pallas_rs_ir::Options;
-use pallas_rs_ir::options::{AsyncCompletion, Schedule as Strategy};
+use pallas_rs_ir::options::{AsyncCompletion, Schedule as Strategy, WorkStealing};
 
 use super::{Pct, Random, Replay, RoundRobin, Scheduler};
 use crate::trap::Trap;
@@ -21,6 +21,8 @@ pub(crate) struct Schedule {
     pub(crate) strategy: Strategy,
     /// Completion of asynchronous operations.
     pub(crate) completion: AsyncCompletion,
+    /// Which requests for clusters are granted.
+    pub(crate) work_stealing: WorkStealing,
 }
 
 impl Schedule {
@@ -30,6 +32,7 @@ impl Schedule {
             seed: options.seed,
             strategy: options.schedule.clone(),
             completion: options.async_completion,
+            work_stealing: options.work_stealing,
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod queues;
 pub(crate) use mbarrier::{BarrierKey, Barriers};
 pub(crate) use named::NamedBarriers;
 
+use crate::exec::stealing::Answer;
 use crate::units::{Load, Product, Store, TensorOp, TmemStore, Transfer};
 use pallas_rs_core::SplitMix64;
 use pallas_rs_ir::options::AsyncCompletion;
@@ -46,6 +47,8 @@ pub(crate) struct Engines {
     pub(crate) loads: VecDeque<Load>,
     /// What was given to the tensor cores, in the order of its issue.
     pub(crate) tensor: VecDeque<TensorOp>,
+    /// Answers to requests for clusters that have not landed in every block.
+    pub(crate) answers: Vec<Answer>,
     /// Transfers that are done, for the next ones: a steady loop does not allocate.
     #[allow(clippy::vec_box, reason = "what moves from queue to queue is the box")]
     pub(crate) spare: Vec<Box<Transfer>>,
@@ -63,8 +66,8 @@ impl Engines {
     /// Engines with nothing in flight. `seed` is that of the run and the cluster together.
     pub(crate) fn new(completion: AsyncCompletion, seed: u64) -> Self {
         let (loads, tensor) = (VecDeque::new(), VecDeque::new());
-        let (spare, rng) = (Vec::new(), SplitMix64::new(seed));
-        Engines { completion, loads, tensor, spare, rng, tickets: 0 }
+        let (answers, spare, rng) = (Vec::new(), Vec::new(), SplitMix64::new(seed));
+        Engines { completion, loads, tensor, answers, spare, rng, tickets: 0 }
     }
 
     /// A number that no other operation of the cluster has.

@@ -38,6 +38,7 @@ fn an_engine_works_from_issue_to_completion_and_one_thing_at_a_time() {
             writes: &[],
             accumulates: false,
             barrier: Some(BARRIER),
+            multicast: &[],
         };
         tracer.on_issue(at(0, 1), operation).unwrap();
     }

@@ -193,7 +193,9 @@ impl Observer for Tracer {
     fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
         let issued = self.step(at, What::Issue, false);
         let bytes = match operation.engine {
-            Engine::TmaLoad | Engine::TmaStore | Engine::CpAsync => bytes(operation.writes),
+            Engine::TmaLoad | Engine::TmaStore | Engine::CpAsync | Engine::PeerStore => {
+                bytes(operation.writes)
+            }
             Engine::Wgmma
             | Engine::Tcgen05
             | Engine::Commit
@@ -211,7 +213,7 @@ impl Observer for Tracer {
         let Some(flight) = self.in_flight.remove(&(cluster, ticket)) else { return };
         let (lane, what) = match engine {
             Engine::TmaLoad => (Lane::Tma, What::Load),
-            Engine::TmaStore => (Lane::Tma, What::Store),
+            Engine::TmaStore | Engine::PeerStore => (Lane::Tma, What::Store),
             Engine::CpAsync => (Lane::CpAsync, What::Copy),
             Engine::Wgmma => (Lane::TensorCore, What::Wgmma),
             Engine::Tcgen05 => (Lane::TensorCore, What::Tcgen05),
@@ -233,7 +235,7 @@ impl Observer for Tracer {
         self.slices.push(Slice { place, what, span, begin, end: self.now });
         let slice = self.slices.len() - 1;
         self.arrow(flight.issued, slice);
-        if matches!(engine, Engine::TmaLoad | Engine::Commit) {
+        if matches!(engine, Engine::TmaLoad | Engine::PeerStore | Engine::Commit) {
             self.landing.insert(cluster, slice);
         }
     }

@@ -10,14 +10,19 @@ use pallas_rs_core::{DType, Operand};
 use pallas_rs_ir::RmwKind;
 use smallvec::SmallVec;
 
-/// A copy from GMEM to SMEM.
+/// A copy from GMEM, or of a value, to SMEM.
 #[derive(Debug)]
 pub(crate) struct Load {
     /// What exists at its source; `None` if nothing does.
     pub(crate) transfer: Option<Box<Transfer>>,
     /// What the rest of its target becomes, where the source leaves its array.
     pub(crate) rest: Option<Box<(RefVal, Contents)>>,
+    /// What it moves where that is a value and not what is at its source, and how.
+    pub(crate) data: Option<(TileId, Option<RmwKind>)>,
+    /// Whether it asks for a cluster: what it moves is known when it lands.
+    pub(crate) claims: bool,
     pub(crate) dtype: DType,
+    pub(crate) engine: Engine,
     /// The barrier it was issued with.
     pub(crate) barrier: Option<BarrierKey>,
     /// Whether its completion arrives there: not so for the blocks that a leader tracks.
@@ -56,16 +61,21 @@ pub(crate) struct Store {
 
 impl<O: Observer> Ctx<'_, O> {
     /// Moves the bytes of a load.
-    pub(crate) fn perform_load(&mut self, load: Load, engine: Engine) {
+    pub(crate) fn perform_load(&mut self, load: Load) {
         for part in load.parts {
-            self.perform_load(part, engine);
+            self.perform_load(part);
         }
         let elem = load.dtype.size();
         if let Some(rest) = &load.rest {
             self.fill_view(&rest.0, load.dtype, rest.1);
         }
         if let Some(transfer) = load.transfer {
-            if let Base::Global(arg) = transfer.from.base {
+            if let Some((id, reduction)) = load.data {
+                match reduction {
+                    Some(kind) => self.reduce(kind, &transfer, load.dtype, Some(id)),
+                    None => self.scatter_tile(&transfer, elem, id),
+                }
+            } else if let Base::Global(arg) = transfer.from.base {
                 let source = self.call.gmem.source(arg);
                 let target = self.target(transfer.to.base, elem, transfer.to.end);
                 transfer.copy(elem, source, target);
@@ -75,7 +85,7 @@ impl<O: Observer> Ctx<'_, O> {
             self.worker.stats.tma_bytes += (transfer.len() * elem) as u64;
             self.cluster.engines.spare.push(transfer);
         }
-        self.worker.observer.on_complete(self.cluster.index, engine, load.ticket);
+        self.worker.observer.on_complete(self.cluster.index, load.engine, load.ticket);
     }
 
     /// Moves the bytes of a store.
