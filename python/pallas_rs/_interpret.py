@@ -94,14 +94,14 @@ def lower(
     check_shapes(name, [*operand_avals, *out_avals])
     kernel: Kernel
     if mesh is None:
-        kernel = _PallasCallKernel(grid_mapping, operand_avals)
+        kernel = _PallasCallKernel(grid_mapping, operand_avals, compiler_params)
     else:
         kernel = _mesh.MeshKernel(mesh)
     kernel.arch = _ARCH.get(interpret.target or "h100", kernel.arch)
     arguments = _Arguments(
         kernel, jaxpr, grid_mapping, operand_avals, out_avals, input_output_aliases
     )
-    with kernel.builder.at(_source_info.span_of_function(jaxpr.debug_info)):
+    with kernel.builder.at(_source_info.span_of_kernel(jaxpr)):
         windows = _window.windows(kernel, grid_mapping, arguments.index_refs, arguments.arrays)
         _lower_body(kernel, jaxpr, arguments, windows, grid_mapping, compiler_params)
     text, blobs = kernel.builder.finish(
@@ -138,7 +138,10 @@ def check_shapes(name: str, avals: Sequence[Any]) -> None:
 class _PallasCallKernel(Kernel):
     """The lowering of a `pl.pallas_call`: the grid's points run in order, one thread each."""
 
-    def __init__(self, grid_mapping: Any, operand_avals: Sequence[Any]) -> None:
+    def __init__(
+        self, grid_mapping: Any, operand_avals: Sequence[Any], compiler_params: Any
+    ) -> None:
+        self._sequential = _allocation.sequential_dims(compiler_params)
         self._grid: list[dict[str, int]] = []
         sizes: list[int | None] = []
         num_dynamic = 0
@@ -163,6 +166,7 @@ class _PallasCallKernel(Kernel):
             "grid": self._grid,
             "grid_names": [str(name) for name in self._grid_names],
             "in_order": True,
+            "sequential": [d for d in self._sequential if d < len(self._grid)],
             "cluster": [],
             "cluster_names": [],
             "num_threads": 1,
@@ -244,7 +248,14 @@ class _Arguments:
         first, second = self.names[i], self.names[j]
         return first if first == second else f"{first}/{second}"
 
-    def _add(self, name: str, aval: Any, binding: dict[str, Any], by_value: bool = False) -> Value:
+    def _add(
+        self,
+        name: str,
+        aval: Any,
+        binding: dict[str, Any],
+        by_value: bool = False,
+        scratch: bool = False,
+    ) -> Value:
         builder = self._kernel.builder
         semaphores = jax_internals.is_semaphore_aval(aval)
         dtype, shape = "int32" if semaphores else dtype_of(aval), shape_of(aval)
@@ -260,6 +271,7 @@ class _Arguments:
                 "binding": binding,
                 "by_value": by_value,
                 "semaphores": semaphores,
+                **({"scratch": True} if scratch else {}),
             }
         )
         return value
@@ -268,7 +280,7 @@ class _Arguments:
         """Memory that lives as long as the grid: one more result, which the caller drops."""
         result = self._num_results + len(self.extra_avals)
         self.extra_avals.append(aval)
-        return self._add(name, aval, {"result": result})
+        return self._add(name, aval, {"result": result}, scratch=True)
 
 
 def _names(kernel: Kernel, jaxpr: Any, grid_mapping: Any, num_index: int) -> list[str]:

@@ -21,7 +21,14 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "limits": ("check", "ignore"),
 }
 
-_BOOLEANS = ("detect_races", "skip_floating_point_ops", "strict_proxy", "progress", "lints")
+_BOOLEANS = (
+    "detect_races",
+    "skip_floating_point_ops",
+    "strict_proxy",
+    "explain_nan",
+    "progress",
+    "lints",
+)
 
 # Field, least value, whether None is allowed.
 _INTEGERS = (
@@ -88,6 +95,8 @@ class Params:
             warnings.
         suppress: Findings to count and not to report: codes (``"PRS-B2"``), or codes at
             a line (``"PRS-B2 at my_kernel.py:41"``; either side of a race may be named).
+        explain_nan: If a result is infinite or NaN, say which op made the first such
+            number.
         lints: Report lints too.
         limits: ``"check"`` the kernel against the limits of the target, or
             ``"ignore"`` them.
@@ -120,6 +129,7 @@ class Params:
     uninitialized_reads: Literal["ignore", "warn", "raise"] = "ignore"
     strict_proxy: bool = False
     suppress: tuple[str, ...] = ()
+    explain_nan: bool = False
     lints: bool = False
     limits: Literal["check", "ignore"] = "check"
     seeds: int = 1
@@ -179,6 +189,7 @@ class Params:
             "uninitialized_reads": self.uninitialized_reads,
             "strict_proxy": self.strict_proxy,
             "suppress": [_suppression_option(entry) for entry in self.suppress],
+            "explain_nan": self.explain_nan,
             "lints": self.lints,
             "check_limits": self.limits == "check",
             "target": self.target,

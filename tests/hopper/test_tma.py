@@ -193,17 +193,17 @@ def test_a_store_may_reduce(run, rand, op):
 
 def test_inc_and_dec_reductions(run):
     def body(x, o, s):
-        o[...] = jnp.arange(4, dtype=jnp.uint32)
+        o[...] = lax.rem(jnp.arange(8, dtype=jnp.uint32), jnp.uint32(4))
         s[...] = x[...]
         plgpu.commit_smem()
-        plgpu.copy_smem_to_gmem(s, o.at[pl.ds(0, 2)], reduction_op="inc")
-        plgpu.copy_smem_to_gmem(s, o.at[pl.ds(2, 2)], reduction_op="dec")
+        plgpu.copy_smem_to_gmem(s, o.at[pl.ds(0, 4)], reduction_op="inc")
+        plgpu.copy_smem_to_gmem(s, o.at[pl.ds(4, 4)], reduction_op="dec")
         plgpu.wait_smem_to_gmem(0)
 
-    x = jnp.asarray([9, 1], jnp.uint32)
-    kernel = kernel_of(body, ((4,), jnp.uint32), [plgpu.SMEM((2,), jnp.uint32)])
+    x = jnp.asarray([9, 1, 9, 1], jnp.uint32)
+    kernel = kernel_of(body, ((8,), jnp.uint32), [plgpu.SMEM((4,), jnp.uint32)])
     # inc wraps to 0 at its bound, dec to its bound at 0 or above the bound.
-    np.testing.assert_array_equal(run(kernel, x), [1, 0, 1, 1])
+    np.testing.assert_array_equal(run(kernel, x), [1, 0, 3, 0, 9, 0, 1, 1])
 
 
 def test_blocks_may_reduce_into_one_array(run, rand):

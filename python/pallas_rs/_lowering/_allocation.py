@@ -137,10 +137,16 @@ def outlives_grid_point(aval: Any, compiler_params: Any) -> bool:
     """
     if not jax_internals.is_plain_ref(aval):
         return False
-    semantics = getattr(compiler_params, "dimension_semantics", None) or ()
-    if any(str(getattr(s, "value", s)) in ("sequential", "arbitrary") for s in semantics):
+    if sequential_dims(compiler_params):
         return True
     return _space(aval, "") not in ("smem", "tmem", "regs") or _is_tpu_space(aval)
+
+
+def sequential_dims(compiler_params: Any) -> list[int]:
+    """The dimensions of the grid that are declared to be run in order."""
+    semantics = getattr(compiler_params, "dimension_semantics", None) or ()
+    in_order = ("sequential", "arbitrary")
+    return [d for d, s in enumerate(semantics) if str(getattr(s, "value", s)) in in_order]
 
 
 def _is_tpu_space(aval: Any) -> bool:

@@ -49,6 +49,25 @@ def span_of_function(debug_info: Any) -> Span:
     return Span(file, int(line), name)
 
 
+def span_of_kernel(jaxpr: Any) -> Span:
+    """The line where a kernel begins; its first line where JAX has wrapped the function."""
+    span = span_of_function(jaxpr.debug_info)
+    if is_kernel_file(span.file):
+        return span
+    return _first_line(jaxpr) or Span(UNKNOWN_SPAN.file, UNKNOWN_SPAN.line, span.function)
+
+
+def _first_line(jaxpr: Any) -> Span | None:
+    for eqn in jaxpr.eqns:
+        span = span_of(eqn.source_info)
+        inner = (getattr(p, "jaxpr", p) for p in eqn.params.values())
+        spans = (_first_line(p) for p in inner if hasattr(p, "eqns"))
+        span = span or next((s for s in spans if s is not None), None)
+        if span is not None:
+            return span
+    return None
+
+
 def is_helper(debug_info: Any) -> bool:
     """Whether a traced function is JAX's own, so that its caller's line says more."""
     file = span_of_function(debug_info).file

@@ -52,6 +52,7 @@ impl Builder {
                 grid: Vec::new(),
                 grid_names: Vec::new(),
                 in_order: false,
+                sequential: Vec::new(),
                 cluster: Vec::new(),
                 cluster_names: Vec::new(),
                 num_threads: 1,
@@ -153,14 +154,30 @@ impl Builder {
         by_value: bool,
     ) -> Value {
         let (name, shape) = (name.to_owned(), shape.to_vec());
-        self.push_arg(Arg { name, dtype, shape, binding, by_value, semaphores: false })
+        self.push_arg(Arg {
+            name,
+            dtype,
+            shape,
+            binding,
+            by_value,
+            semaphores: false,
+            scratch: false,
+        })
     }
 
     /// Semaphores of the whole grid, zero at first.
     pub fn semaphores(&mut self, name: &str, shape: &[usize]) -> Value {
         let (name, shape) = (name.to_owned(), shape.to_vec());
         let (dtype, binding) = (DType::I32, Binding::Zeroed);
-        self.push_arg(Arg { name, dtype, shape, binding, by_value: false, semaphores: true })
+        self.push_arg(Arg {
+            name,
+            dtype,
+            shape,
+            binding,
+            by_value: false,
+            semaphores: true,
+            scratch: false,
+        })
     }
 
     fn push_arg(&mut self, arg: Arg) -> Value {

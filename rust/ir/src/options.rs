@@ -102,6 +102,8 @@ pub struct Options {
     pub strict_proxy: bool,
     /// Findings that are counted and not reported.
     pub suppress: Vec<Suppression>,
+    /// Say where the first number came from that is infinite or NaN, if one reaches a result.
+    pub explain_nan: bool,
     /// Report lints too.
     pub lints: bool,
     /// Check the target's limits before running.
@@ -144,6 +146,7 @@ impl Default for Options {
             uninitialized_reads: Severity::Ignore,
             strict_proxy: false,
             suppress: Vec::new(),
+            explain_nan: false,
             lints: false,
             check_limits: true,
             target: None,

@@ -68,6 +68,8 @@ impl<'a> Parser<'a> {
         if !in_order {
             self.expect("concurrent")?;
         }
+        let sequential =
+            if self.eat("sequential") { self.list("[", "]", Parser::number)? } else { Vec::new() };
         let options: Options =
             if self.eat("options") { self.json("options")? } else { Options::default() };
         let (mut params, mut args) = (Vec::new(), Vec::new());
@@ -94,6 +96,7 @@ impl<'a> Parser<'a> {
             grid,
             grid_names,
             in_order,
+            sequential,
             cluster,
             cluster_names,
             num_threads,
@@ -134,8 +137,9 @@ impl<'a> Parser<'a> {
             (None, None) if self.eat("zeroed") => Binding::Zeroed,
             (None, None) => return self.fail("operand, result or zeroed"),
         };
+        let scratch = self.eat("scratch");
         let (by_value, semaphores) = (self.eat("by_value"), self.eat("semaphores"));
-        let arg = Arg { name, dtype, shape, binding, by_value, semaphores };
+        let arg = Arg { name, dtype, shape, binding, by_value, semaphores, scratch };
         self.define(param, arg.param_type())?;
         Ok((param, arg))
     }

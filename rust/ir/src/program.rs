@@ -141,6 +141,9 @@ pub struct Arg {
     /// is seen by whoever has the operand.
     #[serde(default)]
     pub semaphores: bool,
+    /// Whether it is memory of the kernel's own, whose contents the caller never sees.
+    #[serde(default)]
+    pub scratch: bool,
 }
 
 impl Arg {
@@ -166,6 +169,9 @@ pub struct Program {
     /// Whether grid points run in order (a `pl.pallas_call`: values are those of row-major order)
     /// rather than at the same time (`plgpu.kernel`).
     pub in_order: bool,
+    /// Dimensions of the grid whose points one block runs one after another.
+    #[serde(default)]
+    pub sequential: Vec<usize>,
     /// Blocks of a cluster, per dimension.
     pub cluster: Vec<usize>,
     /// Names of the cluster's dimensions.

@@ -57,7 +57,11 @@ impl Printer<'_, '_> {
             self.names(&p.cluster_names)?;
         }
         writeln!(self.out, "threads {}", p.num_threads)?;
-        writeln!(self.out, "{}", if p.in_order { "in_order" } else { "concurrent" })?;
+        self.out.write_str(if p.in_order { "in_order" } else { "concurrent" })?;
+        if !p.sequential.is_empty() {
+            write!(self.out, " sequential [{}]", join(&p.sequential))?;
+        }
+        self.out.write_str("\n")?;
         if p.options != Options::default() {
             writeln!(self.out, "options {}", changed_options(&p.options))?;
         }
@@ -72,6 +76,7 @@ impl Printer<'_, '_> {
                 }
                 Binding::Zeroed => self.out.write_str("zeroed"),
             }?;
+            self.out.write_str(if arg.scratch { " scratch" } else { "" })?;
             self.out.write_str(if arg.by_value { " by_value" } else { "" })?;
             writeln!(self.out, "{}", if arg.semaphores { " semaphores" } else { "" })?;
         }

@@ -5,8 +5,9 @@ use crate::GlobalBuffer;
 use crate::code::Code;
 use crate::grid::Grid;
 use crate::memory::{Contents, Gmem, fill};
+use crate::non_finite::number;
 use crate::trap::{Trap, TrapKind};
-use pallas_rs_core::{DType, pack, unpack};
+use pallas_rs_core::{DType, load_scalar, pack, unpack};
 use pallas_rs_ir::{Binding, Program};
 
 /// Elements a result is filled by at a time.
@@ -148,6 +149,22 @@ impl<'a> Arrays<'a> {
                 buffer.write(&packed);
             }
         }
+    }
+
+    /// Whether a result holds a number that is infinite or NaN.
+    pub(crate) fn has_non_finite(&self) -> bool {
+        self.program.args.iter().enumerate().any(|(i, arg)| {
+            let is_result = !matches!(arg.binding, Binding::Operand(_)) && !arg.scratch;
+            let Some(buffer) = self.buffer(i).filter(|_| is_result && !arg.dtype.is_sub_byte())
+            else {
+                return false;
+            };
+            let mut bytes = vec![0; buffer.len()];
+            buffer.read(&mut bytes);
+            let size = arg.dtype.size();
+            (0..bytes.len() / size)
+                .any(|e| size <= 8 && !number(arg.dtype, load_scalar(size, &bytes, e)).is_finite())
+        })
     }
 
     /// Copies of the results.

@@ -2,12 +2,14 @@
 
 use crate::arrays::Arrays;
 use crate::code::Code;
+use crate::defined::{Definedness, Garbage};
 use crate::grid::Grid;
 use crate::host::Host;
 use crate::in_order;
 use crate::launch;
 use crate::machine::{Call, Worker};
 use crate::memory::Pool;
+use crate::non_finite::Search;
 use crate::observer::{NoObserver, Observer};
 use crate::race::{Race, RaceDetector};
 use crate::report::{Differs, Finding, Report};
@@ -17,7 +19,7 @@ use crate::stats::Stats;
 use crate::trace::Tracer;
 use crate::trap::{Trap, TrapKind};
 use crate::{Executable, GlobalBuffer};
-use pallas_rs_ir::options::OutOfBounds;
+use pallas_rs_ir::options::{OutOfBounds, Severity};
 use std::sync::PoisonError;
 
 /// Rounds of loops without a known end that a thread may make, unless the options say otherwise.
@@ -46,6 +48,8 @@ pub(crate) fn run(
             stats: Stats::default(),
             races: Vec::new(),
             traced: None,
+            garbage: Vec::new(),
+            searches: Vec::new(),
         })
     });
     let mut runs = match prepared {
@@ -55,6 +59,12 @@ pub(crate) fn run(
             return Report::new(program, 0, vec![finding], Stats::default());
         }
     };
+    if !executable.beyond_limits.is_empty() {
+        let schedule = Schedule::first(options);
+        let findings = executable.beyond_limits.iter();
+        let findings = findings.map(|trap| Finding::from_trap(program, &schedule, trap)).collect();
+        return Report::new(program, 0, findings, Stats::default());
+    }
     let explored = run_schedules(&mut runs, options);
     let mut findings: Vec<Finding> = (explored.failures.iter())
         .map(|(schedule, trap)| Finding::from_trap(program, schedule, trap))
@@ -64,6 +74,12 @@ pub(crate) fn run(
         (runs.races.iter())
             .map(|(schedule, race)| Finding::from_race(program, bounds, schedule, race)),
     );
+    for (schedule, garbage) in &runs.garbage {
+        findings.extend(Finding::from_garbage(program, bounds, schedule, garbage));
+    }
+    for (schedule, search) in runs.searches.iter().filter(|_| runs.arrays.has_non_finite()) {
+        findings.push(Finding::from_search(program, bounds, schedule, search));
+    }
     if let Some((schedule, difference)) = &explored.difference {
         findings.push(Finding::from_difference(program, schedule, &differs(program, *difference)));
     }
@@ -97,6 +113,8 @@ struct Runs<'a> {
     host: &'a dyn Host,
     stats: Stats,
     races: Vec<(Schedule, Race)>,
+    garbage: Vec<(Schedule, Garbage)>,
+    searches: Vec<(Schedule, Search)>,
     traced: Option<Traced>,
 }
 
@@ -120,7 +138,10 @@ impl Rerun for Runs<'_> {
             host: self.host,
             max_rounds: options.max_steps.unwrap_or(MAX_ROUNDS),
         };
-        let done = match (options.detect_races, options.trace.is_some()) {
+        let watched = options.detect_races
+            || options.explain_nan
+            || options.uninitialized_reads != Severity::Ignore;
+        let done = match (watched, options.trace.is_some()) {
             (false, false) if self.alone() => {
                 in_order::run(self.executable, &call, &self.grid, schedule, &mut self.stats)
             }
@@ -172,14 +193,14 @@ impl Rerun for Runs<'_> {
 }
 
 impl Runs<'_> {
-    fn detector(&self) -> RaceDetector {
+    fn detector(&self) -> Option<RaceDetector> {
         let program = &self.code.program;
-        let blocks = program.cluster.iter().product::<usize>() as u32;
-        RaceDetector::new(blocks, program.num_threads as u32, self.code.warps)
+        let new = || RaceDetector::of(program, &self.grid.bounds, self.code.warps);
+        program.options.detect_races.then(new)
     }
 
-    fn found(&mut self, schedule: &Schedule, detector: RaceDetector) {
-        let races = detector.into_races().into_iter();
+    fn found(&mut self, schedule: &Schedule, detector: Option<RaceDetector>) {
+        let races = detector.map(RaceDetector::into_races).unwrap_or_default().into_iter();
         self.races.extend(races.map(|race| (schedule.clone(), race)));
     }
 
@@ -214,6 +235,13 @@ impl Runs<'_> {
         observer: O,
     ) -> (Result<(), Box<Trap>>, O) {
         let mut worker = Worker::new(self.executable.take_pool(), observer);
+        let program = &self.code.program;
+        if O::WATCHES && program.options.uninitialized_reads != Severity::Ignore {
+            worker.defined = Some(Box::new(Definedness::of(program)));
+        }
+        if O::WATCHES && program.options.explain_nan {
+            worker.search = Some(Search::default());
+        }
         let done = if self.alone() {
             let points = 0..self.grid.points;
             launch::run_in_order(call, &mut worker, &self.grid, schedule, points, |_| {})
@@ -229,6 +257,13 @@ impl Runs<'_> {
             }
         };
         self.stats.merge(&worker.stats);
+        if let Some(defined) = worker.defined.take() {
+            let garbage = defined.into_garbage(program, done.is_ok());
+            self.garbage.push((schedule.clone(), garbage));
+        }
+        if let Some(search) = worker.search.take() {
+            self.searches.push((schedule.clone(), search));
+        }
         if done.is_ok() {
             self.executable.give_pool(worker.pool);
         }

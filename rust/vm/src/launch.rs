@@ -25,6 +25,8 @@ impl<O: Observer> Worker<O> {
             pool,
             stats: Stats::default(),
             observer,
+            defined: None,
+            search: None,
             matmul: pallas_rs_core::MatmulScratch::default(),
             unlaunched: Unlaunched::default(),
             strips: Vec::new(),
@@ -206,6 +208,7 @@ impl Resident {
         }
         for (thread, ended) in self.threads.iter_mut().zip(&mut self.ended) {
             thread.pc = 0;
+            thread.shades.clear();
             thread.scopes_entered = 0;
             thread.rounds = 0;
             *ended = thread.warp.is_some();

@@ -3,6 +3,7 @@
 mod arrays;
 mod call;
 mod code;
+mod defined;
 mod exec;
 mod frame;
 pub mod gmem;
@@ -12,8 +13,10 @@ mod in_order;
 mod independence;
 mod lanes;
 mod launch;
+mod limits;
 mod machine;
 mod memory;
+mod non_finite;
 pub mod observer;
 mod race;
 pub mod report;
@@ -39,6 +42,8 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub struct Executable {
     code: code::Code,
+    /// What the device cannot do, if that is to be checked.
+    beyond_limits: Vec<trap::Trap>,
     /// Buffers of runs that have ended, for the next ones.
     idle: Mutex<Vec<memory::Pool>>,
     /// What a point took in the first call, very roughly in nanoseconds; 0 before.
@@ -67,8 +72,11 @@ impl Executable {
 
     /// Compiles a verified program.
     pub fn new(program: Program) -> Executable {
+        let check = program.options.check_limits;
+        let beyond_limits = if check { limits::check(&program) } else { Vec::new() };
         Executable {
             code: code::Code::new(Arc::new(program)),
+            beyond_limits,
             idle: Mutex::default(),
             cost_of_a_point: AtomicI64::new(0),
         }

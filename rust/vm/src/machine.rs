@@ -1,10 +1,12 @@
 //! What exists while a kernel runs: clusters of blocks of threads, and what they share.
 
 use crate::code::Code;
+use crate::defined::{Definedness, Shades};
 use crate::frame::Frame;
 use crate::host::Host;
 use crate::lanes::State;
 use crate::memory::{Contents, Gmem, Pool, RefVal, TileId};
+use crate::non_finite::Search;
 use crate::observer::{At, Observer, ThreadId};
 use crate::stats::Stats;
 use crate::sync::{Barriers, Engines, NamedBarriers, ThreadQueues};
@@ -62,6 +64,10 @@ pub(crate) struct Worker<O> {
     pub(crate) pool: Pool,
     pub(crate) stats: Stats,
     pub(crate) observer: O,
+    /// Tags of memory that nobody wrote, if they are kept.
+    pub(crate) defined: Option<Box<Definedness>>,
+    /// The origin of numbers that are not finite, if it is looked for.
+    pub(crate) search: Option<Search>,
     pub(crate) matmul: MatmulScratch,
     /// Clusters that have not been launched, where they run together.
     pub(crate) unlaunched: Unlaunched,
@@ -141,6 +147,8 @@ pub(crate) struct Thread {
     /// While it waits at a named barrier on which it has arrived: how often that had been complete.
     pub(crate) named: Option<u64>,
     pub(crate) frame: Frame,
+    /// Tags of its registers, if they are kept.
+    pub(crate) shades: Shades,
     /// Accumulators of its scopes.
     pub(crate) accumulators: Vec<Option<DataAlloc>>,
     /// Collective scopes it has entered.

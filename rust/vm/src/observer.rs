@@ -185,6 +185,14 @@ pub trait Observer {
         Ok(())
     }
 
+    /// Whether it wants to know if the write it was just told of changes anything.
+    fn wants_value(&self) -> bool {
+        false
+    }
+
+    /// The write puts there what is there already.
+    fn on_value(&mut self, unchanged: bool) {}
+
     /// An arrival; `completes` says whether it was the last one of phase `phase`.
     fn on_arrive(
         &mut self,
@@ -225,6 +233,9 @@ pub trait Observer {
         Ok(())
     }
 
+    /// What was just issued belongs to the group of what the thread gives to the engine next.
+    fn on_more(&mut self, at: At, engine: Engine) {}
+
     /// An engine has performed an operation of a cluster.
     fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {}
 
@@ -244,8 +255,131 @@ impl Observer for NoObserver {
     const WATCHES: bool = false;
 }
 
+/// Watches if there is one.
+impl<O: Observer> Observer for Option<O> {
+    const WATCHES: bool = O::WATCHES;
+
+    fn on_more(&mut self, at: At, engine: Engine) {
+        if let Some(o) = self {
+            o.on_more(at, engine);
+        }
+    }
+
+    fn wants_value(&self) -> bool {
+        self.as_ref().is_some_and(Observer::wants_value)
+    }
+
+    fn on_value(&mut self, unchanged: bool) {
+        if let Some(o) = self {
+            o.on_value(unchanged);
+        }
+    }
+
+    fn on_block_start(&mut self, cluster: u64, block: u32) {
+        if let Some(o) = self {
+            o.on_block_start(cluster, block);
+        }
+    }
+
+    fn on_block_end(&mut self, cluster: u64, block: u32) {
+        if let Some(o) = self {
+            o.on_block_end(cluster, block);
+        }
+    }
+
+    fn on_alloc(&mut self, at: At, what: Allocated, alloc: u32) {
+        if let Some(o) = self {
+            o.on_alloc(at, what, alloc);
+        }
+    }
+
+    fn on_free(&mut self, at: At, what: Allocated) {
+        if let Some(o) = self {
+            o.on_free(at, what);
+        }
+    }
+
+    fn on_access(
+        &mut self,
+        at: At,
+        window: Window<'_>,
+        kind: AccessKind,
+        proxy: Proxy,
+    ) -> Result<(), Box<Trap>> {
+        self.as_mut().map_or(Ok(()), |o| o.on_access(at, window, kind, proxy))
+    }
+
+    fn on_arrive(
+        &mut self,
+        at: At,
+        barrier: BarrierId,
+        phase: u64,
+        completes: bool,
+    ) -> Result<(), Box<Trap>> {
+        self.as_mut().map_or(Ok(()), |o| o.on_arrive(at, barrier, phase, completes))
+    }
+
+    fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
+        self.as_mut().map_or(Ok(()), |o| o.on_wait(at, barrier, phase))
+    }
+
+    fn on_warps_start(&mut self, at: At) {
+        if let Some(o) = self {
+            o.on_warps_start(at);
+        }
+    }
+
+    fn on_warps_end(&mut self, at: At) {
+        if let Some(o) = self {
+            o.on_warps_end(at);
+        }
+    }
+
+    fn on_fence(&mut self, at: At) {
+        if let Some(o) = self {
+            o.on_fence(at);
+        }
+    }
+
+    fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
+        self.as_mut().map_or(Ok(()), |o| o.on_issue(at, operation))
+    }
+
+    fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {
+        if let Some(o) = self {
+            o.on_complete(cluster, engine, ticket);
+        }
+    }
+
+    fn on_commit_group(&mut self, at: At) {
+        if let Some(o) = self {
+            o.on_commit_group(at);
+        }
+    }
+
+    fn on_group_wait(&mut self, at: At, engine: Engine, pending: u32, read_only: bool) {
+        if let Some(o) = self {
+            o.on_group_wait(at, engine, pending, read_only);
+        }
+    }
+}
+
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const WATCHES: bool = A::WATCHES || B::WATCHES;
+
+    fn on_more(&mut self, at: At, engine: Engine) {
+        self.0.on_more(at, engine);
+        self.1.on_more(at, engine);
+    }
+
+    fn wants_value(&self) -> bool {
+        self.0.wants_value() || self.1.wants_value()
+    }
+
+    fn on_value(&mut self, unchanged: bool) {
+        self.0.on_value(unchanged);
+        self.1.on_value(unchanged);
+    }
 
     fn on_block_start(&mut self, cluster: u64, block: u32) {
         self.0.on_block_start(cluster, block);

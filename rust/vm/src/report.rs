@@ -4,6 +4,7 @@
 //! call had to say. The first line of a text is `pallas_rs.<Class>[<code>]: <one sentence>`, the last
 //! one says how to see it again.
 
+mod garbage;
 mod lanes;
 mod merge;
 mod races;

@@ -291,8 +291,10 @@ pub enum Limit {
     Smem,
     /// TMEM of a block, in columns.
     Tmem,
-    /// Barriers of a block.
+    /// Barriers of an allocation.
     Barriers,
+    /// Arrivals of a phase.
+    Arrivals,
     /// Threads of a block, as the device counts them.
     Threads,
     /// Blocks of a cluster.
@@ -392,6 +394,63 @@ pub struct LaneRace {
     pub body: String,
 }
 
+/// Why an instruction does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Illegal {
+    /// A copy whose rows are no multiple of 16 bytes.
+    CopyRow {
+        /// Elements of a row.
+        elements: usize,
+        /// Their type.
+        dtype: DType,
+    },
+    /// A copy from or to an array whose rows are no multiple of 16 bytes apart.
+    CopyStride {
+        /// The user's name of the array.
+        name: String,
+        /// The dimension.
+        axis: usize,
+        /// Elements from one index to the next.
+        elements: usize,
+        /// Their type.
+        dtype: DType,
+    },
+    /// A product of a shape that the tensor core does not know.
+    ProductShape {
+        /// The op.
+        op: &'static str,
+        /// Rows of the accumulator.
+        m: usize,
+        /// Columns of the accumulator.
+        n: usize,
+        /// The common dimension.
+        k: usize,
+        /// What it has to be a multiple of.
+        step: usize,
+    },
+    /// A product of types that the tensor core does not know.
+    ProductTypes {
+        /// The op.
+        op: &'static str,
+        /// Of the accumulator.
+        acc: DType,
+        /// Of the left operand.
+        a: DType,
+        /// Of the right operand.
+        b: DType,
+    },
+    /// A product of another generation of devices.
+    Product {
+        /// The op.
+        op: &'static str,
+        /// Who has it.
+        needs: &'static str,
+        /// The device.
+        target: String,
+    },
+}
+
 /// What stopped a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -454,7 +513,11 @@ pub enum TrapKind {
         available: u64,
         /// The device.
         target: String,
+        /// Who uses how much of it, the largest first.
+        users: Vec<(String, u64)>,
     },
+    /// An instruction that no device, or not this one, has.
+    Illegal(Illegal),
     /// An integer divided by zero (`remainder`: the remainder of one).
     DivisionByZero {
         /// Whether the op was a remainder.

@@ -342,8 +342,9 @@ fn schedules_that_disagree_are_a_finding() {
     assert_eq!(ran.i32s(0), [1], "the results are those of the first schedule");
     let finding = &ran.report.findings[0];
     assert_eq!((finding.code, finding.severity), ("PRS-K1", Severity::Error));
+    assert_eq!(finding.seeds[0], 0);
     assert!(finding.message.contains("`o_gmem` differs from element []"), "{}", finding.message);
-    assert!(finding.replay.starts_with("Params(seed="), "{}", finding.replay);
+    assert!(finding.replay.starts_with("Params(limits=\"ignore\", seed="), "{}", finding.replay);
 }
 
 #[test]
@@ -377,7 +378,7 @@ pallas_rs.DeadlockError[PRS-E1]: 4 threads wait for each other, or for something
   thread   grid point (1,), thread 1: waits on `b[1]` for phase 0 (1 of 2 arrivals), at kernel.py:31 in crossed
   thread   grid point (1,), thread 2: has ended
   missing  1 of 1 arrival on `a`, 1 of 2 arrivals on `b[1]`
-replay: Params()";
+replay: Params(limits=\"ignore\")";
     assert_eq!(run(b.finish(), &[]).failure(), expected);
 }
 

@@ -6,6 +6,7 @@
 //! element is computed, stays the same.
 
 use pallas_rs_core::{BinaryKind, DType};
+use pallas_rs_ir::options::Severity;
 use pallas_rs_ir::{Inst, Op, Program, Region, SpanId, Type, Value};
 
 /// One instruction, or several that run as one.
@@ -91,7 +92,9 @@ struct Grouping<'a, 'p> {
 impl<'p> Grouping<'_, 'p> {
     fn add(&mut self, inst: &'p Inst) {
         let reads_open = self.open.iter().any(|made| reads(inst, made.results[0]));
-        if !fusible(self.program, inst) {
+        let options = &self.program.options;
+        let apart = options.explain_nan || options.uninitialized_reads != Severity::Ignore;
+        if apart || !fusible(self.program, inst) {
             if reads_open {
                 self.close_before(Some(inst));
             }

@@ -68,6 +68,9 @@ impl<O: Observer> Ctx<'_, O> {
         };
         if O::WATCHES {
             self.issue_load(&load)?;
+            if more && key.is_none() {
+                self.worker.observer.on_more(at, Engine::CpAsync);
+            }
         }
         if more {
             self.thread.queues.parts.push(load);

@@ -15,12 +15,12 @@ use pallas_rs_ir::{GatherDim, SliceDim, Start};
 use smallvec::SmallVec;
 
 /// Operands and attributes of an indexed access.
-pub(super) struct Indexer<'a> {
-    pub(super) dims: &'a [GatherDim],
-    pub(super) at: usize,
-    pub(super) starts: &'a [Operand],
-    pub(super) indices: &'a [Operand],
-    pub(super) mask: Option<Operand>,
+pub(crate) struct Indexer<'a> {
+    pub(crate) dims: &'a [GatherDim],
+    pub(crate) at: usize,
+    pub(crate) starts: &'a [Operand],
+    pub(crate) indices: &'a [Operand],
+    pub(crate) mask: Option<Operand>,
 }
 
 /// Where the elements of a value are: for each, its element in the allocation, if it exists.
@@ -135,6 +135,11 @@ impl<O: Observer> Ctx<'_, O> {
         let elements: Vec<i64> = located.elements.iter().flatten().copied().collect();
         let view = self.view(operand).clone();
         self.observe_elements(&view, &elements, dtype, kind)
+    }
+
+    /// The element of every lane, if it has one.
+    pub(crate) fn located(&self, indexer: &Indexer<'_>, operand: Operand) -> Vec<Option<i64>> {
+        self.locate(indexer, operand).elements
     }
 
     /// Finds the element of every lane; lanes that are masked off have none.

@@ -54,6 +54,10 @@ impl<O: Observer> Ctx<'_, O> {
         if O::WATCHES {
             let view = self.view(target).clone();
             self.observe(&view, dtype.size(), kind, Proxy::Generic)?;
+            if self.worker.observer.wants_value() {
+                let unchanged = self.is_there(&view, dtype, x);
+                self.worker.observer.on_value(unchanged);
+            }
         }
         // Source and target may be the same memory.
         if let (Operand::Tile { .. }, Tile::Lent { .. }) = (x, self.tile_or_empty(x)) {
@@ -71,6 +75,17 @@ impl<O: Observer> Ctx<'_, O> {
             self.with_dense(x, |c, bytes| c.write(&view, dtype, bytes));
         }
         Ok(())
+    }
+
+    /// Whether a view holds a value already.
+    #[cold]
+    fn is_there(&mut self, view: &RefVal, dtype: DType, x: Operand) -> bool {
+        let missing = self.call.unwritten;
+        let mut old = vec![0; view.len() as usize * dtype.size()];
+        self.read(view, dtype, missing, &mut old);
+        let mut new = vec![0; old.len()];
+        self.write_out(x, &mut new);
+        old == new
     }
 
     /// Writes the same element everywhere in a view.

@@ -23,7 +23,7 @@ mod view;
 use crate::code::{Operand, Record};
 use crate::machine::{Ctx, Flow, Result};
 use crate::observer::Observer;
-use gather::Indexer;
+pub(crate) use gather::Indexer;
 use pallas_rs_ir::{GatherDim, Op, Start};
 
 impl<O: Observer> Ctx<'_, O> {
@@ -175,7 +175,7 @@ impl<O: Observer> Ctx<'_, O> {
 }
 
 /// Splits the operands of an indexed access; returns what is behind the mask.
-fn indexer<'a>(
+pub(crate) fn indexer<'a>(
     dims: &'a [GatherDim],
     at: usize,
     masked: bool,

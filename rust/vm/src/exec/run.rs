@@ -71,6 +71,10 @@ impl<O: Observer> Ctx<'_, O> {
         }
         let turn = loop {
             let mut next = pc + 1;
+            if self.tracks() {
+                self.thread.pc = pc as u32;
+                self.track(insts[pc]);
+            }
             match insts[pc] {
                 Inst::MoveScalar { dst, src } => scalars!(dst) = scalars!(src),
                 Inst::MoveTile { dst, src, last } => self.move_tile(dst, src, last),
@@ -261,8 +265,12 @@ impl<O: Observer> Ctx<'_, O> {
                 Inst::Op { record } => {
                     let record = &code.records[record as usize];
                     self.thread.pc = pc as u32;
+                    let before = if O::WATCHES { self.before_op(record) } else { None };
                     if self.op(record)? == Flow::Block {
                         break Turn::Blocked { advanced: executed > 0 };
+                    }
+                    if let Some(before) = before {
+                        self.after_op(record, &before);
                     }
                     for &tile in &record.drops {
                         self.thread.frame.set_tile(&mut self.worker.pool, tile, Tile::Empty);

@@ -84,7 +84,12 @@ impl<O: Observer> Ctx<'_, O> {
         let base = match &spec.kind {
             AllocKind::Data { dtype, zeroed, .. } => {
                 let contents = if *zeroed { Contents::Zero } else { call.unwritten };
-                self.allocate_data(alloc, spec.space, *dtype, count, contents)
+                let base = self.allocate_data(alloc, spec.space, *dtype, count, contents);
+                let tile = self.storage(base).filter(|_| self.tracks() && !*zeroed);
+                if let (Some(tile), Some(defined)) = (tile, &mut self.worker.defined) {
+                    defined.begin(tile, count * dtype.size(), alloc);
+                }
+                base
             }
             AllocKind::Semaphore => {
                 self.allocate_data(alloc, spec.space, DType::I32, count, Contents::Zero)
@@ -168,6 +173,9 @@ impl<O: Observer> Ctx<'_, O> {
             }
         };
         if let Some(data) = data {
+            if let Some(defined) = &mut self.worker.defined {
+                defined.end(data.tile);
+            }
             self.worker.pool.release(data.tile);
         }
     }

@@ -41,6 +41,10 @@ impl<O: Observer> Ctx<'_, O> {
         let product = Product { acc, a, b, ticket };
         if O::WATCHES {
             self.issue_product(&product)?;
+            if more {
+                let at = self.at();
+                self.worker.observer.on_more(at, Engine::Wgmma);
+            }
         }
         if self.cluster.engines.completion == AsyncCompletion::Eager {
             self.perform_product(product);

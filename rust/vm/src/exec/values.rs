@@ -13,7 +13,7 @@ pub(super) type Element = [u8; 16];
 impl<O: Observer> Ctx<'_, O> {
     /// Shape of a scalar or tile.
     #[inline]
-    pub(super) fn shape(&self, operand: Operand) -> &[usize] {
+    pub(crate) fn shape(&self, operand: Operand) -> &[usize] {
         match operand {
             Operand::Scalar { .. } => &[],
             Operand::Tile { ty, .. } => &self.call.code.tile_types[ty as usize].shape,

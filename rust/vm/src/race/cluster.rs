@@ -1,8 +1,8 @@
 //! What the detector knows while a cluster runs: views of its threads, barriers, queues, memory.
 
-use super::clock::{Component, Tick, View};
+use super::clock::{Component, Tick, VClock, View};
 use super::finding::BarrierRef;
-use super::shadow::Shadow;
+use super::shadow::{Past, Shadow};
 use crate::observer::{Allocated, At, BarrierId, BaseId, Engine};
 use crate::sync::mbarrier::WARPS;
 use pallas_rs_ir::Space;
@@ -66,6 +66,8 @@ pub(super) struct BarrierClock {
     pub(super) phase: Tick,
     /// What arrivals of the phase with this parity publish.
     pub(super) slots: [View; 2],
+    /// The arrival that completed the last phase.
+    pub(super) completed: Option<At>,
     /// Who observed the phase with this parity, and when.
     pub(super) waits: [SmallVec<[(u32, Tick, At); 4]>; 2],
 }
@@ -77,6 +79,14 @@ pub(super) struct Issued {
     pub(super) tick: Tick,
     pub(super) engine: Engine,
     pub(super) at: At,
+}
+
+/// An operation on memory whose scope has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leftover {
+    pub(super) block: u32,
+    pub(super) past: Past,
+    pub(super) alloc: Option<u32>,
 }
 
 /// One cluster.
@@ -100,6 +110,10 @@ pub(super) struct ClusterClock {
     /// Latest operation per component.
     pub(super) issued: Vec<Issued>,
     pub(super) live_blocks: u32,
+    /// What was still at work on SMEM or TMEM when its scope ended.
+    pub(super) leftovers: Vec<Leftover>,
+    /// Last phases of barriers that are gone and that nobody observed, by block.
+    pub(super) unseen: Vec<(u32, BarrierRef, At)>,
 }
 
 impl ClusterClock {
@@ -123,6 +137,8 @@ impl ClusterClock {
             landing: None,
             issued: Vec::new(),
             live_blocks: blocks,
+            leftovers: Vec::new(),
+            unseen: Vec::new(),
         }
     }
 
@@ -206,6 +222,7 @@ impl ClusterClock {
             let clock = BarrierClock {
                 component,
                 phase: 0,
+                completed: None,
                 slots: Default::default(),
                 waits: Default::default(),
             };
@@ -290,14 +307,37 @@ impl ClusterClock {
         }
     }
 
+    /// What some thread of a block knows.
+    pub(super) fn known_in(&self, block: u32) -> VClock {
+        let mut all = VClock::default();
+        for t in self.threads_of(block) {
+            all.join(&self.threads[t as usize].view.known);
+        }
+        all
+    }
+
+    /// Barriers of a scope whose last phase is complete and was observed by nobody, with the arrival
+    /// that completed it.
+    pub(super) fn unseen_phases(&self, block: u32, base: u32) -> Vec<(BarrierRef, At)> {
+        let of_scope = |id: &BarrierId| id.block == block && id.base == base;
+        let mut unseen: Vec<(BarrierRef, At)> = self
+            .barrier_list
+            .iter()
+            .filter(|(id, _)| of_scope(id) && self.barriers.contains_key(id))
+            .filter_map(|(id, state)| {
+                let last = state.phase.checked_sub(1)?;
+                let seen = !state.waits[(last % 2) as usize].is_empty();
+                state.completed.filter(|_| !seen).map(|at| (self.barrier_ref(*id), at))
+            })
+            .collect();
+        unseen.sort_by_key(|(barrier, _)| *barrier);
+        unseen
+    }
+
     /// What of a block's issued operations no thread of it knows to be complete.
     pub(super) fn unfinished(&self, block: u32) -> Vec<Issued> {
-        let threads = self.threads_of(block);
-        let mut all = View::default();
-        for t in threads.clone() {
-            all.join(&self.threads[t as usize].view);
-        }
-        let own = |i: &&Issued| i.at.thread.block == block && all.known.get(i.component) < i.tick;
+        let known = self.known_in(block);
+        let own = |i: &&Issued| i.at.thread.block == block && known.get(i.component) < i.tick;
         self.issued.iter().filter(own).copied().collect()
     }
 }

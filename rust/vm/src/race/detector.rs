@@ -1,15 +1,16 @@
 //! The observer: turns what happens into clocks, and checks every access against the shadow.
 
 use super::clock::{Component, Tick, View};
-use super::cluster::{ClusterClock, Issued, Meaning};
+use super::cluster::{ClusterClock, Issued, Leftover, Meaning};
 use super::finding::{BarrierRef, Code, FlatWindow, Memory, Missing, Race, Side};
 use super::shadow::{Past, Shadow};
 use super::window::ByteWindow;
 use crate::observer::{
-    AccessKind, Allocated, At, BarrierId, Engine, Observer, Operation, Proxy, SemaphoreId, Window,
+    AccessKind, Allocated, At, BarrierId, BaseId, Engine, Observer, Operation, Proxy, SemaphoreId,
+    Window,
 };
 use crate::trap::Trap;
-use pallas_rs_ir::{Space, SpanId};
+use pallas_rs_ir::{Program, Space, SpanId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,9 @@ pub(crate) struct RaceDetector {
     blocks: u32,
     threads: u32,
     warps: bool,
+    order: GridOrder,
+    /// A write that races with a write has been reported: do they put the same value there?
+    undecided: Option<usize>,
     clusters: FxHashMap<u64, ClusterClock>,
     gmem: FxHashMap<u32, Shadow>,
     /// What signals of a semaphore publish, by the cluster they came from.
@@ -43,6 +47,8 @@ impl RaceDetector {
     /// `warps`.
     pub(crate) fn new(blocks: u32, threads: u32, warps: bool) -> RaceDetector {
         RaceDetector {
+            order: GridOrder::default(),
+            undecided: None,
             blocks,
             threads,
             warps,
@@ -51,6 +57,16 @@ impl RaceDetector {
             semaphores: FxHashMap::default(),
             races: Vec::new(),
             known: FxHashMap::default(),
+        }
+    }
+
+    /// As the program says: which grid points one block runs in order, and what lives how long.
+    #[must_use]
+    pub(crate) fn of(program: &Program, bounds: &[u64], warps: bool) -> RaceDetector {
+        let blocks = program.cluster.iter().product::<usize>() as u32;
+        RaceDetector {
+            order: GridOrder::new(bounds, &program.sequential),
+            ..RaceDetector::new(blocks, program.num_threads as u32, warps)
         }
     }
 
@@ -64,15 +80,15 @@ impl RaceDetector {
         self.clusters.entry(number).or_insert_with(|| ClusterClock::new(blocks, threads, warps))
     }
 
-    fn report(&mut self, race: Race) {
+    /// Reports a race, or counts it; its number.
+    fn report(&mut self, race: Race) -> usize {
         let key = (race.code, race.earlier.map(|s| s.at.span), race.later.at.span);
-        match self.known.get(&key) {
-            Some(&at) => self.races[at].count += 1,
-            None => {
-                self.known.insert(key, self.races.len());
-                self.races.push(race);
-            }
+        let at = *self.known.entry(key).or_insert(self.races.len());
+        match self.races.get_mut(at) {
+            Some(known) => known.count += 1,
+            None => self.races.push(race),
         }
+        at
     }
 
     fn check(&mut self, window: &Window<'_>, access: Access) {
@@ -99,7 +115,7 @@ impl RaceDetector {
         };
         let mut bad: Vec<(Past, Fault)> = Vec::new();
         let mut parents: Vec<(Component, Tick)> = Vec::new();
-        let clusters = &self.clusters;
+        let (clusters, order) = (&self.clusters, &self.order);
         shadow.access(
             bytes,
             past,
@@ -108,7 +124,9 @@ impl RaceDetector {
                 if is_pipelined(&clusters[&number], earlier, &access) {
                     parents.push((earlier.component, earlier.tick));
                 }
-                if let Some(fault) = judge(&clusters[&number], earlier, &access, window) {
+                if !order.is_in_order(earlier.cluster, number)
+                    && let Some(fault) = judge(&clusters[&number], earlier, &access, window)
+                {
                     bad.push((*earlier, fault));
                 }
             },
@@ -129,23 +147,14 @@ impl RaceDetector {
             }
         }
         for (earlier, fault) in bad {
-            let engine = match clusters_meaning(&self.clusters, &earlier) {
-                Some(Meaning::StoreRead(_) | Meaning::StoreWrite(_)) => Some(Engine::TmaStore),
-                Some(Meaning::Wgmma(_)) => Some(Engine::Wgmma),
-                Some(Meaning::CpAsync(_)) => Some(Engine::CpAsync),
-                Some(Meaning::Tcgen05(_)) => Some(Engine::Tcgen05),
-                Some(Meaning::TmemCopy(_)) => Some(Engine::TmemCopy),
-                Some(Meaning::TmemLoad(_)) => Some(Engine::TmemLoad),
-                Some(Meaning::TmemStore(_)) => Some(Engine::TmemStore),
-                Some(Meaning::Barrier(_)) => Some(Engine::TmaLoad),
-                Some(Meaning::Thread(_)) | None => None,
-            };
+            let engine = self.engine_of(&earlier);
             let earlier_side =
                 Side { at: earlier.at, kind: earlier.kind, proxy: earlier.proxy, engine };
             let alloc = owner.and_then(|o| {
                 self.clusters[&number].allocs.get(&(Allocated::Data(window.base), o)).copied()
             });
-            self.report(Race {
+            let writes = [earlier.kind, access.side.kind] == [AccessKind::Write; 2];
+            let number = self.report(Race {
                 code: fault.code,
                 earlier: Some(earlier_side),
                 later: access.side,
@@ -164,6 +173,84 @@ impl RaceDetector {
                 same_value: false,
                 count: 1,
             });
+            if writes && access.side.engine.is_none() {
+                self.undecided = Some(number);
+            }
+        }
+    }
+
+    /// The memory of a scope is about to be freed. Whoever of another block is at work on it comes too
+    /// late; what an engine does is late once the memory is given to somebody else.
+    fn check_end(&mut self, at: At, base: BaseId, owner: u32, shadow: &Shadow) {
+        if base.space == Space::Regs {
+            return;
+        }
+        let clock = self.cluster(at.thread.cluster);
+        let alloc = clock.allocs.get(&(Allocated::Data(base), owner)).copied();
+        let block = at.thread.block;
+        let known = clock.known_in(block);
+        let mut late: Vec<Past> = Vec::new();
+        for past in shadow.accesses().filter(|p| known.get(p.component) < p.tick) {
+            match clock.meaning(past.component) {
+                Meaning::Thread(_) if past.at.thread.block != block => late.push(*past),
+                Meaning::Thread(_) => {}
+                _ => clock.leftovers.push(Leftover { block, past: *past, alloc }),
+            }
+        }
+        for past in late {
+            self.report_late(Code::F1, &past, alloc, Missing::Synchronisation);
+        }
+    }
+
+    /// SMEM or TMEM of a block is given to a scope: nobody may be at work on it any more.
+    fn check_begin(&mut self, at: At) {
+        let clock = self.cluster(at.thread.cluster);
+        if clock.leftovers.is_empty() {
+            return;
+        }
+        let known = clock.known_in(at.thread.block);
+        let (here, elsewhere): (Vec<Leftover>, Vec<Leftover>) =
+            std::mem::take(&mut clock.leftovers)
+                .into_iter()
+                .partition(|l| l.block == at.thread.block);
+        clock.leftovers = elsewhere;
+        for Leftover { past, alloc, .. } in here {
+            if known.get(past.component) < past.tick {
+                let clock = self.cluster(at.thread.cluster);
+                let missing = end_wait(clock, clock.meaning(past.component));
+                self.report_late(Code::C15, &past, alloc, missing);
+            }
+        }
+    }
+
+    fn report_late(&mut self, code: Code, past: &Past, alloc: Option<u32>, missing: Missing) {
+        let side =
+            Side { at: past.at, kind: past.kind, proxy: past.proxy, engine: self.engine_of(past) };
+        self.report(Race {
+            code,
+            earlier: None,
+            later: side,
+            memory: alloc.map(Memory::Alloc),
+            window: None,
+            barrier: None,
+            missing,
+            ticks: (0, past.tick),
+            same_value: false,
+            count: 1,
+        });
+    }
+
+    fn engine_of(&self, past: &Past) -> Option<Engine> {
+        match clusters_meaning(&self.clusters, past) {
+            Some(Meaning::StoreRead(_) | Meaning::StoreWrite(_)) => Some(Engine::TmaStore),
+            Some(Meaning::Wgmma(_)) => Some(Engine::Wgmma),
+            Some(Meaning::CpAsync(_)) => Some(Engine::CpAsync),
+            Some(Meaning::Tcgen05(_)) => Some(Engine::Tcgen05),
+            Some(Meaning::TmemCopy(_)) => Some(Engine::TmemCopy),
+            Some(Meaning::TmemLoad(_)) => Some(Engine::TmemLoad),
+            Some(Meaning::TmemStore(_)) => Some(Engine::TmemStore),
+            Some(Meaning::Barrier(_)) => Some(Engine::TmaLoad),
+            Some(Meaning::Thread(_)) | None => None,
         }
     }
 
@@ -180,6 +267,31 @@ impl RaceDetector {
     }
 }
 
+/// Which points of a grid one block runs one after another.
+#[derive(Debug, Default)]
+struct GridOrder {
+    /// Bounds, and whether the dimension is run in order.
+    dims: Vec<(u64, bool)>,
+}
+
+impl GridOrder {
+    fn new(bounds: &[u64], sequential: &[usize]) -> GridOrder {
+        let in_order = |d| sequential.contains(&d);
+        GridOrder { dims: bounds.iter().enumerate().map(|(d, &n)| (n, in_order(d))).collect() }
+    }
+
+    /// Whether two points differ only along dimensions that are run in order.
+    fn is_in_order(&self, mut a: u64, mut b: u64) -> bool {
+        a != b
+            && self.dims.iter().any(|&(_, in_order)| in_order)
+            && self.dims.iter().rev().all(|&(bound, in_order)| {
+                let same = a % bound.max(1) == b % bound.max(1);
+                (a, b) = (a / bound.max(1), b / bound.max(1));
+                same || in_order
+            })
+    }
+}
+
 /// Why two accesses race.
 struct Fault {
     code: Code,
@@ -189,6 +301,22 @@ struct Fault {
 
 fn clusters_meaning(clusters: &FxHashMap<u64, ClusterClock>, past: &Past) -> Option<Meaning> {
     clusters.get(&past.cluster).map(|c| c.meaning(past.component))
+}
+
+/// What makes sure that an engine is done when its memory ends.
+fn end_wait(clock: &ClusterClock, meaning: Meaning) -> Missing {
+    let wait = |engine, read_only| Missing::GroupWait { engine, pending: 0, read_only };
+    match meaning {
+        Meaning::Barrier(id) => Missing::BarrierWait(clock.barrier_ref(id)),
+        Meaning::StoreRead(_) | Meaning::StoreWrite(_) => wait(Engine::TmaStore, true),
+        Meaning::Wgmma(_) => wait(Engine::Wgmma, false),
+        Meaning::CpAsync(_) => wait(Engine::CpAsync, false),
+        Meaning::Tcgen05(_) => wait(Engine::Tcgen05, false),
+        Meaning::TmemCopy(_) => wait(Engine::TmemCopy, false),
+        Meaning::TmemLoad(_) => wait(Engine::TmemLoad, false),
+        Meaning::TmemStore(_) => wait(Engine::TmemStore, false),
+        Meaning::Thread(_) => Missing::Synchronisation,
+    }
 }
 
 fn barrier_rule(
@@ -338,6 +466,7 @@ fn judge(
             (plain(code), Missing::Synchronisation)
         }
     };
+    let code = if missing == Missing::Commit { Code::C5 } else { code };
     Some(Fault { code, missing, known })
 }
 
@@ -377,21 +506,7 @@ impl Observer for RaceDetector {
         let unfinished = self.cluster(cluster).unfinished(block);
         for issued in unfinished {
             let clock = self.cluster(cluster);
-            let missing = match clock.meaning(issued.component) {
-                Meaning::Barrier(id) => Missing::BarrierWait(clock.barrier_ref(id)),
-                Meaning::StoreRead(_) | Meaning::StoreWrite(_) => {
-                    Missing::GroupWait { engine: issued.engine, pending: 0, read_only: true }
-                }
-                Meaning::Wgmma(_)
-                | Meaning::CpAsync(_)
-                | Meaning::Tcgen05(_)
-                | Meaning::TmemCopy(_)
-                | Meaning::TmemLoad(_)
-                | Meaning::TmemStore(_)
-                | Meaning::Thread(_) => {
-                    Missing::GroupWait { engine: issued.engine, pending: 0, read_only: false }
-                }
-            };
+            let missing = end_wait(clock, clock.meaning(issued.component));
             let kind = AccessKind::Read;
             self.report(Race {
                 code: Code::C14,
@@ -422,14 +537,39 @@ impl Observer for RaceDetector {
         let clock = self.cluster(at.thread.cluster);
         let owner = clock.owner(at, what);
         clock.allocs.insert((what, owner), alloc);
+        if let Allocated::Data(BaseId { space: Space::Smem | Space::Tmem, .. }) = what {
+            self.check_begin(at);
+        }
+        let clock = self.cluster(at.thread.cluster);
+        if let Allocated::Barriers(_) = what {
+            // The new barriers are the old ones, in the phase in which they were left.
+            let (here, elsewhere) = std::mem::take(&mut clock.unseen)
+                .into_iter()
+                .partition(|&(block, ..): &(u32, BarrierRef, At)| block == owner);
+            clock.unseen = elsewhere;
+            for (_, barrier, last) in here {
+                self.report(barrier_rule(Code::D8, last, None, barrier, (0, 0)));
+            }
+        }
     }
 
     fn on_free(&mut self, at: At, what: Allocated) {
         let clock = self.cluster(at.thread.cluster);
         let owner = clock.owner(at, what);
         match what {
-            Allocated::Data(base) => drop(clock.memory.remove(&(base, owner))),
-            Allocated::Barriers(base) => clock.free_barriers(owner, base),
+            Allocated::Data(base) => {
+                if let Some(shadow) = clock.memory.remove(&(base, owner)) {
+                    self.check_end(at, base, owner, &shadow);
+                }
+            }
+            Allocated::Barriers(base) => {
+                let unseen = clock.unseen_phases(owner, base);
+                clock.free_barriers(owner, base);
+                clock.unseen.extend(unseen.iter().map(|&(barrier, last)| (owner, barrier, last)));
+                for (barrier, last) in unseen {
+                    self.report(barrier_rule(Code::D9, last, None, barrier, (0, 0)));
+                }
+            }
         }
     }
 
@@ -449,6 +589,16 @@ impl Observer for RaceDetector {
             Access { component, tick, side: Side { at, kind, proxy, engine: None } },
         );
         Ok(())
+    }
+
+    fn wants_value(&self) -> bool {
+        self.undecided.is_some()
+    }
+
+    fn on_value(&mut self, unchanged: bool) {
+        if let Some(race) = self.undecided.take().and_then(|at| self.races.get_mut(at)) {
+            race.same_value = unchanged && (race.count == 1 || race.same_value);
+        }
     }
 
     fn on_arrive(
@@ -650,6 +800,23 @@ impl Observer for RaceDetector {
         Ok(())
     }
 
+    fn on_more(&mut self, at: At, engine: Engine) {
+        let clock = self.cluster(at.thread.cluster);
+        let thread = clock.thread(at) as usize;
+        match engine {
+            Engine::Wgmma => clock.threads[thread].products -= 1,
+            Engine::CpAsync => clock.threads[thread].copies -= 1,
+            Engine::TmaLoad
+            | Engine::TmaStore
+            | Engine::PeerStore
+            | Engine::Tcgen05
+            | Engine::TmemCopy
+            | Engine::Commit
+            | Engine::TmemLoad
+            | Engine::TmemStore => {}
+        }
+    }
+
     fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {
         if matches!(engine, Engine::TmaLoad | Engine::PeerStore | Engine::Commit) {
             let clock = self.cluster(cluster);
@@ -697,6 +864,7 @@ impl RaceDetector {
         let state = clock.barrier(barrier);
         let component = state.component;
         state.phase = phase + 1;
+        state.completed = Some(at);
         let (this, other) = ((phase % 2) as usize, ((phase + 1) % 2) as usize);
         state.slots[this].known.learn(component, phase + 1);
         let waits = std::mem::take(&mut state.waits[other]);

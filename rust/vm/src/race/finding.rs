@@ -32,6 +32,8 @@ pub(crate) enum Code {
     C3,
     /// Destination of a TMA store used before it was written.
     C4,
+    /// A TMA store whose group nobody committed.
+    C5,
     /// Operand of a tensor core product in SMEM written before it was read.
     C7,
     /// Accumulator used while wgmma is in flight.
@@ -42,10 +44,18 @@ pub(crate) enum Code {
     C11,
     /// A block ends with asynchronous work that nobody waited for.
     C14,
+    /// The memory of a scope is used again while an operation on it is in flight.
+    C15,
     /// Source of a TMA load written before it was read.
     C16,
     /// An arrival that no wait for the phase before it precedes.
     D1,
+    /// A last phase that nobody observes, before other barriers take the place of this one.
+    D8,
+    /// A last phase that nobody observes.
+    D9,
+    /// A block ends while a peer may still access its memory.
+    F1,
     /// A phase may complete before a participant has seen the one before.
     D2,
 }

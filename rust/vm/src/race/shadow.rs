@@ -88,6 +88,11 @@ impl Shadow {
         }
     }
 
+    /// Every access that is remembered.
+    pub(crate) fn accesses(&self) -> impl Iterator<Item = &Past> {
+        self.entries.iter().flat_map(|entry| &entry.past)
+    }
+
     fn entry(&mut self, window: ByteWindow) -> u32 {
         if self.entries.get(self.latest as usize).is_some_and(|e| e.window == window) {
             return self.latest;

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::observer::{
-    AccessKind, At, BarrierId, BaseId, Engine, Observer, Operation, Proxy, ThreadId, Window,
+    AccessKind, Allocated, At, BarrierId, BaseId, Engine, Observer, Operation, Proxy, ThreadId,
+    Window,
 };
 use pallas_rs_ir::{Space, SpanId};
 
@@ -273,4 +274,143 @@ fn clusters_are_never_ordered() {
     assert_eq!(races[0].code, Code::A5);
     // The shadow of what all clusters read stays small.
     assert!(races[0].count <= 3, "{}", races[0].count);
+}
+
+fn smem_alloc() -> Allocated {
+    Allocated::Data(base(Space::Smem))
+}
+
+impl Kernel {
+    fn begin(&mut self, what: Allocated) {
+        let at = self.at(0);
+        self.detector.on_alloc(at, what, 0);
+    }
+
+    fn end(&mut self, what: Allocated) {
+        let at = self.at(0);
+        self.detector.on_free(at, what);
+    }
+}
+
+#[test]
+fn a_group_that_nobody_commits_is_in_no_wait() {
+    for (commit, want) in [(true, vec![]), (false, vec![Code::C5])] {
+        let mut k = Kernel::new();
+        k.issue(0, Engine::TmaStore, &[window(Space::Smem)], &[window(Space::Gmem)]);
+        let at = k.at(0);
+        if commit {
+            k.detector.on_commit_group(at);
+        }
+        k.drain(0, Engine::TmaStore, 0, false);
+        k.write(0);
+        if !commit {
+            k.detector.on_commit_group(at);
+        }
+        k.drain(0, Engine::TmaStore, 0, false);
+        assert_eq!(k.codes(), want);
+    }
+}
+
+#[test]
+fn a_scope_ends_when_nobody_is_at_work_on_its_memory() {
+    for (waits, want) in [(true, vec![]), (false, vec![Code::C15])] {
+        let mut k = Kernel::new();
+        k.begin(smem_alloc());
+        k.store(0);
+        if waits {
+            k.drain(0, Engine::TmaStore, 0, true);
+        }
+        k.end(smem_alloc());
+        k.begin(smem_alloc());
+        k.drain(0, Engine::TmaStore, 0, true);
+        assert_eq!(k.codes(), want);
+    }
+}
+
+#[test]
+fn a_block_outlives_the_accesses_of_its_peers() {
+    for (waits, want) in [(true, 0), (false, 1)] {
+        let mut detector = RaceDetector::new(2, 1, false);
+        let at = |block, line| At {
+            thread: ThreadId { cluster: 0, block, thread: 0, warp: None },
+            span: SpanId(line),
+        };
+        (0..2).for_each(|block| detector.on_block_start(0, block));
+        detector.on_alloc(at(0, 1), smem_alloc(), 0);
+        let peer = Window { block: 0, ..window(Space::Smem) };
+        detector.on_access(at(1, 2), peer, AccessKind::Write, Proxy::Generic).unwrap();
+        detector.on_arrive(at(1, 3), BAR, 0, true).unwrap();
+        if waits {
+            detector.on_wait(at(0, 4), BAR, 0).unwrap();
+        }
+        detector.on_free(at(0, 5), smem_alloc());
+        let races = detector.into_races();
+        assert_eq!(races.iter().filter(|race| race.code == Code::F1).count(), want);
+    }
+}
+
+#[test]
+fn a_last_phase_wants_to_be_seen() {
+    for (waits, want) in [(true, vec![]), (false, vec![Code::D9])] {
+        let mut k = Kernel::new();
+        k.begin(Allocated::Barriers(0));
+        k.arrive(0);
+        if waits {
+            k.wait(1, 0);
+        }
+        k.end(Allocated::Barriers(0));
+        assert_eq!(k.codes(), want);
+    }
+}
+
+#[test]
+fn cost_is_that_of_the_neighbours() {
+    // As many accesses as a long kernel makes, to a few windows: what is remembered stays small.
+    let mut k = Kernel::new();
+    for _ in 0..20_000 {
+        k.write(0);
+        k.read(0);
+    }
+    assert_eq!(k.codes(), []);
+    let mut detector = RaceDetector::new(1, 1, false);
+    detector.on_block_start(0, 0);
+    let at =
+        At { thread: ThreadId { cluster: 0, block: 0, thread: 0, warp: None }, span: SpanId(1) };
+    for i in 0..20_000 {
+        let tile = Window { offset: i * 64, ..window(Space::Gmem) };
+        detector.on_access(at, tile, AccessKind::Write, Proxy::Generic).unwrap();
+    }
+    assert_eq!(detector.into_races().len(), 0);
+}
+
+#[test]
+fn barriers_are_left_in_a_phase_that_was_seen() {
+    for (again, want) in [(false, vec![Code::D9]), (true, vec![Code::D9, Code::D8])] {
+        let mut k = Kernel::new();
+        k.begin(Allocated::Barriers(0));
+        k.arrive(0);
+        k.end(Allocated::Barriers(0));
+        if again {
+            k.begin(Allocated::Barriers(1));
+            k.end(Allocated::Barriers(1));
+        }
+        assert_eq!(k.codes(), want);
+    }
+}
+
+#[test]
+fn a_wait_counts_groups_and_not_their_parts() {
+    for (groups, want) in [(2, vec![]), (1, vec![Code::C7])] {
+        let mut k = Kernel::new();
+        k.issue(0, Engine::Wgmma, &[window(Space::Smem)], &[window(Space::Regs)]);
+        let at = k.at(0);
+        k.detector.on_more(at, Engine::Wgmma);
+        for _ in 0..groups {
+            k.issue(0, Engine::Wgmma, &[], &[window(Space::Regs)]);
+        }
+        k.drain(0, Engine::Wgmma, 1, false);
+        k.write(0);
+        k.drain(0, Engine::Wgmma, 0, false);
+        assert_eq!(k.codes(), want);
+    }
 }

@@ -31,6 +31,15 @@ impl Finding {
             },
         });
         let (message, hint) = sentence(race, &name, &barrier);
+        let source = source_of(program, race.later.at.span);
+        let helper = source.as_ref().and_then(|s| s.via.as_deref());
+        let hint = match (race.code, helper) {
+            (Code::B2, Some(helper)) => Some(format!(
+                "the refill comes from `{helper}`: call commit_smem() at the end of the body"
+            )),
+            _ => hint.map(str::to_owned),
+        };
+        let message = if race.same_value { format!("{message} (same value)") } else { message };
         Finding {
             code: rule(race.code).code,
             class: rule(race.code).class,
@@ -38,11 +47,11 @@ impl Finding {
             kernel: program.name.clone(),
             message,
             who: Some(who(program, bounds, race.later.at)),
-            source: source_of(program, race.later.at.span),
+            source,
             threads: threads.collect(),
             missing: Some(missing(program, race, place.as_ref())),
             place,
-            hint: hint.map(str::to_owned),
+            hint,
             same_value: race.same_value,
             fatal: false,
             seed: schedule.seed,
@@ -68,21 +77,29 @@ fn rule(code: Code) -> &'static Rule {
         Code::C2 => &rules::C2,
         Code::C3 => &rules::C3,
         Code::C4 => &rules::C4,
+        Code::C5 => &rules::C5,
         Code::C7 => &rules::C7,
         Code::C8 => &rules::C8,
         Code::C10 => &rules::C10,
         Code::C11 => &rules::C11,
         Code::C14 => &rules::C14,
+        Code::C15 => &rules::C15,
         Code::C16 => &rules::C16,
         Code::D1 => &rules::D1,
         Code::D2 => &rules::D2,
+        Code::D8 => &rules::D8,
+        Code::D9 => &rules::D9,
+        Code::F1 => &rules::F1,
     }
 }
 
 /// B2 and B4 follow from the letter of the memory model, but JAX's own helpers break them and
 /// hardware rarely shows it.
 fn severity(program: &Program, code: Code) -> Severity {
-    let lenient = matches!(code, Code::B2 | Code::B4) && !program.options.strict_proxy;
+    if rule(code).severity == Severity::Lint {
+        return Severity::Lint;
+    }
+    let lenient = rule(code).severity == Severity::Warning && !program.options.strict_proxy;
     let raises = program.options.on_race == OnRace::Raise;
     if raises && !lenient { Severity::Error } else { Severity::Warning }
 }
@@ -121,6 +138,32 @@ fn sentence(race: &Race, name: &str, barrier: &str) -> (String, Option<&'static 
         Code::C2 => (format!("{name} is overwritten while a copy into it is in flight"), None),
         Code::C3 => (format!("{name} is overwritten while a TMA store still reads it"), None),
         Code::C4 => (format!("{name} is accessed while a TMA store to it is in flight"), None),
+        Code::C5 => (
+            format!(
+                "{name} is used although the TMA store is in a group that nobody has committed"
+            ),
+            Some("a wait covers committed groups only"),
+        ),
+        Code::C15 => {
+            let what = race.later.engine.map_or("an operation", engine);
+            (
+                format!(
+                    "the memory of {name} is given to another scope while {what} may still be at work on it"
+                ),
+                None,
+            )
+        }
+        Code::F1 => (
+            format!("a block may end while another block of the cluster still accesses its {name}"),
+            Some("SMEM of a block is gone when the block ends: a last cluster barrier keeps it"),
+        ),
+        Code::D8 => (
+            format!(
+                "nobody observes the last phase of {barrier}, and a later scope has barriers too"
+            ),
+            Some("the next scope is given the same barriers without a new start, in that phase"),
+        ),
+        Code::D9 => (format!("nobody observes the last phase of {barrier}"), None),
         Code::C7 => (format!("{name} is overwritten while a tensor core still reads it"), None),
         Code::C8 => (format!("accumulator {name} is accessed while wgmma is in flight"), None),
         Code::C10 => (
@@ -224,7 +267,7 @@ fn did(side: &Side) -> String {
     }
 }
 
-fn who(program: &Program, bounds: &[u64], at: At) -> Who {
+pub(super) fn who(program: &Program, bounds: &[u64], at: At) -> Who {
     let unravel = |mut rest: u64, sizes: &mut dyn DoubleEndedIterator<Item = u64>| {
         let mut out: Vec<u64> = Vec::new();
         for n in sizes.rev() {
@@ -261,7 +304,7 @@ fn barrier_words(program: &Program, barrier: BarrierRef) -> String {
 }
 
 /// Entry `n` of the program's allocations, in the order of its text.
-fn nth_alloc(program: &Program, n: u32) -> Option<&pallas_rs_ir::Alloc> {
+pub(super) fn nth_alloc(program: &Program, n: u32) -> Option<&pallas_rs_ir::Alloc> {
     fn find<'p>(region: &'p Region, n: &mut u32) -> Option<&'p pallas_rs_ir::Alloc> {
         for inst in &region.insts {
             if let Op::Scope { allocs, .. } = &inst.op {

@@ -33,6 +33,7 @@ pub(super) fn replay(options: &Options, schedule: &Schedule) -> String {
         "uninitialized_memory=\"zero\"".to_owned(),
     );
     word(options.skip_floating_point_ops, "skip_floating_point_ops=True".to_owned());
+    word(options.explain_nan, "explain_nan=True".to_owned());
     word(options.lints, "lints=True".to_owned());
     word(!options.check_limits, "limits=\"ignore\"".to_owned());
     if let Some(target) = &options.target {
@@ -112,8 +113,8 @@ impl Finding {
             kernel: program.name.clone(),
             message: format!(
                 "two schedules of the same call give different results: {name} differs from element \
-                 {at} on ({} bytes)",
-                differs.bytes
+                 {at} on ({} bytes), with seeds {} and {}",
+                differs.bytes, program.options.seed, schedule.seed
             ),
             who: None,
             source: None,
@@ -124,7 +125,7 @@ impl Finding {
             same_value: false,
             fatal: false,
             seed: schedule.seed,
-            seeds: vec![schedule.seed],
+            seeds: vec![program.options.seed, schedule.seed],
             replay: replay(&program.options, schedule),
             count: 1,
         }

@@ -148,6 +148,7 @@ fn first_lines() {
                 needed: 4 << 20,
                 available: 232448,
                 target: "h100".to_owned(),
+                users: Vec::new(),
             },
             "pallas_rs.ResourceError[PRS-I1]: the kernel needs 4194304 bytes of the SMEM of a block; \
              h100 has 232448 bytes",
@@ -229,7 +230,7 @@ fn results_that_differ_between_schedules() {
     assert_eq!(
         finding.message,
         "two schedules of the same call give different results: `o_ref` differs from element [2, 1] \
-         on (12 bytes)"
+         on (12 bytes), with seeds 0 and 0"
     );
 }
 

@@ -4,8 +4,8 @@ use super::lanes;
 use super::{Source, ThreadLine, source as source_of};
 use crate::rules::{self, Rule};
 use crate::trap::{
-    Access, BarrierName, BarrierRule, Deadlock, Extent, GridFault, Limit, Place, TrapKind, Waiting,
-    Who,
+    Access, BarrierName, BarrierRule, Deadlock, Extent, GridFault, Illegal, Limit, Place, TrapKind,
+    Waiting, Who,
 };
 use pallas_rs_ir::{Program, Space};
 
@@ -72,9 +72,10 @@ pub(super) fn of(program: &Program, kind: &TrapKind) -> Words {
             let message = format!("`{}` is read before it is written", place.name);
             Words::new(&rules::G1, message).missing(format!("a write to {}", place_box(place)))
         }
-        TrapKind::Resource { limit, needed, available, target } => {
-            resource(*limit, *needed, *available, target)
+        TrapKind::Resource { limit, needed, available, target, users } => {
+            resource(*limit, *needed, *available, target, users)
         }
+        TrapKind::Illegal(illegal) => no_such_instruction(illegal),
         TrapKind::DivisionByZero { remainder } => {
             let what = if *remainder {
                 "an integer remainder by zero"
@@ -163,23 +164,82 @@ fn by_index(place: &Place) -> &'static Rule {
     if negative { &rules::H9 } else { &rules::H8 }
 }
 
-fn resource(limit: Limit, needed: u64, available: u64, target: &str) -> Words {
+/// Rows of a table of users.
+const MAX_USERS: usize = 6;
+
+fn resource(
+    limit: Limit,
+    needed: u64,
+    available: u64,
+    target: &str,
+    users: &[(String, u64)],
+) -> Words {
     let (rule, what, unit): (&Rule, _, _) = match limit {
         Limit::Smem => (&rules::I1, "SMEM of a block", " bytes"),
         Limit::Tmem => (&rules::I2, "TMEM of a block", " columns"),
-        Limit::Barriers => (&rules::I5, "barriers of a block", ""),
+        Limit::Barriers => (&rules::I5, "barriers of an allocation", ""),
+        Limit::Arrivals => (&rules::I5, "arrivals of a phase", ""),
         Limit::Threads => (&rules::I6, "threads of a block", ""),
         Limit::ClusterBlocks => (&rules::I7, "blocks of a cluster", ""),
         Limit::Memory => (&rules::MEMORY, "memory of this machine", " bytes"),
     };
     let message =
         format!("the kernel needs {needed}{unit} of the {what}; {target} has {available}{unit}");
-    let words = Words::new(rule, message);
-    if limit == Limit::Memory {
-        words
-    } else {
-        words.hint("`limits=\"ignore\"` runs it all the same")
+    let mut words = Words::new(rule, message);
+    let rows = users.iter().take(MAX_USERS).map(|(name, size)| format!("`{name}` {size}{unit}"));
+    let mut rows: Vec<String> = rows.collect();
+    if let Some(more) = users.len().checked_sub(MAX_USERS).filter(|&n| n > 0) {
+        rows.push(format!("and {more} more"));
     }
+    if !rows.is_empty() {
+        words = words.missing(format!("room for {}", rows.join(", ")));
+    }
+    if limit == Limit::Memory { words } else { words.hint(IGNORE_LIMITS) }
+}
+
+const IGNORE_LIMITS: &str = "`limits=\"ignore\"` runs it all the same";
+
+fn no_such_instruction(illegal: &Illegal) -> Words {
+    let row = |elements: usize, dtype: pallas_rs_core::DType| {
+        let bits = elements * dtype.packed_bits();
+        let bytes = if bits.is_multiple_of(8) {
+            format!("{} bytes", bits / 8)
+        } else {
+            format!("{bits} bits")
+        };
+        format!("{elements} elements of {} ({bytes})", dtype.name())
+    };
+    let words = match illegal {
+        Illegal::CopyRow { elements, dtype } => Words::new(
+            &rules::I3,
+            format!("TMA copies rows of a multiple of 16 bytes, not {}", row(*elements, *dtype)),
+        ),
+        Illegal::CopyStride { name, axis, elements, dtype } => Words::new(
+            &rules::I3,
+            format!(
+                "TMA needs strides of a multiple of 16 bytes: dimension {axis} of `{name}` has {}",
+                row(*elements, *dtype)
+            ),
+        ),
+        Illegal::ProductShape { op, m, n, k, step } => Words::new(
+            &rules::I4,
+            format!(
+                "{op} takes m a multiple of 64, n a multiple of 8 up to 256, k a multiple of {step}, \
+                 not m={m}, n={n}, k={k}"
+            ),
+        ),
+        Illegal::ProductTypes { op, acc, a, b } => {
+            let name = |d: &pallas_rs_core::DType| d.name();
+            Words::new(
+                &rules::I4,
+                format!("{op} has no {} accumulator for {} times {}", name(acc), name(a), name(b)),
+            )
+        }
+        Illegal::Product { op, needs, target } => {
+            Words::new(&rules::I4, format!("{op} needs {needs}; the target is {target}"))
+        }
+    };
+    words.hint(IGNORE_LIMITS)
 }
 
 fn broken_rule(name: &str, rule: &BarrierRule) -> Words {

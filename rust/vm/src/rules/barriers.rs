@@ -40,9 +40,9 @@ super::rules! { BARRIERS:
         "The next scope gets the same barrier without a new start: pending arrivals, or a completion that nobody observed, belong to its first phase.",
         "plgpu.barrier_arrive(barrier)    # num_arrivals=2, then the scope ends" =>
         "plgpu.barrier_arrive(barrier)\nplgpu.barrier_arrive(barrier)\nplgpu.barrier_wait(barrier)";
-    D9 Warning Races BarrierError = "a phase that nobody observes",
+    D9 Lint Lints BarrierError = "a phase that nobody observes",
         "Pallas Mosaic GPU reference",
-        "The last phase of a barrier completes and nobody waits for it. Nothing is wrong yet, but usually a wait was forgotten.",
+        "The last phase of a barrier completes and nobody waits for it. The last release of a pipeline slot is like that and does no harm, so it is a lint; elsewhere a wait may have been forgotten. It is an error only in the middle of a phase: PRS-D8.",
         "plgpu.barrier_arrive(done)       # last use" =>
         "plgpu.barrier_arrive(done)\nplgpu.barrier_wait(done)";
     D10 Error Lowering BarrierError = "a barrier is used after its scope",

@@ -71,11 +71,11 @@ super::rules! { COMPLETION:
         "The SMEM of a block is given to the next one when it ends. Some thread of the block has to know that every operation is complete; for TMA stores, that their sources have been read.",
         "plgpu.copy_smem_to_gmem(smem, o_ref)            # last op" =>
         "plgpu.copy_smem_to_gmem(smem, o_ref)\nplgpu.wait_smem_to_gmem(0, wait_read_only=True)";
-    C15 Error Races RaceError = "a scope ends while an operation on its memory is in flight",
+    C15 Error Races RaceError = "the memory of a scope is used again while an operation on it is in flight",
         "Pallas `run_scoped`",
-        "The memory of a scope is used again by the next one. Whoever leaves it has to know that every operation on the memory is complete.",
-        "def body(smem):\n  plgpu.copy_smem_to_gmem(smem, o_ref)\npl.run_scoped(body, plgpu.SMEM((64,), jnp.float32))" =>
-        "def body(smem):\n  plgpu.copy_smem_to_gmem(smem, o_ref)\n  plgpu.wait_smem_to_gmem(0, wait_read_only=True)\npl.run_scoped(body, plgpu.SMEM((64,), jnp.float32))";
+        "The memory of a scope is used again by the next one. Before that, some thread of the block has to know that every operation on it is complete.",
+        "def body(smem):\n  plgpu.copy_smem_to_gmem(smem, o_ref)\npl.run_scoped(body, plgpu.SMEM((64,), jnp.float32))\npl.run_scoped(other, plgpu.SMEM((64,), jnp.float32))" =>
+        "def body(smem):\n  plgpu.copy_smem_to_gmem(smem, o_ref)\n  plgpu.wait_smem_to_gmem(0, wait_read_only=True)\npl.run_scoped(body, plgpu.SMEM((64,), jnp.float32))\npl.run_scoped(other, plgpu.SMEM((64,), jnp.float32))";
     C16 Error Races RaceError = "the source of a copy is overwritten while the copy is in flight",
         "PTX 9.7.9.25",
         "A TMA load reads GMEM at any time between its issue and its completion.",

@@ -3,7 +3,7 @@
 super::rules! { NUMERICS:
     J1 Warning Always KernelError = "a number became infinite or NaN",
         "IEEE 754",
-        "Only looked for on request: a second run of the same schedule names the first op that made a non-finite number from finite ones.",
+        "Only looked for with `explain_nan=True`: if a result is not finite, the first op that made such a number from finite ones is named, with the element and its operands.",
         "o_ref[...] = jnp.log(x)          # of -1" =>
         "o_ref[...] = jnp.log(jnp.maximum(x, tiny))";
     J2 Error Always ArithmeticFaultError = "an integer is divided by zero",

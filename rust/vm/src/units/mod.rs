@@ -9,4 +9,4 @@ pub(crate) mod wgmma;
 pub(crate) use tcgen05::{TensorOp, TmemProduct, TmemStore};
 pub(crate) use tma::{Load, Store};
 pub(crate) use transfer::Transfer;
-pub(crate) use wgmma::Product;
+pub(crate) use wgmma::{Matrix, Product};

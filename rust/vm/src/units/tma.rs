@@ -66,6 +66,9 @@ impl<O: Observer> Ctx<'_, O> {
             self.perform_load(part);
         }
         let elem = load.dtype.size();
+        if self.tracks() {
+            self.track_transfer(load.transfer.as_deref(), load.rest.as_deref(), elem);
+        }
         if let Some(rest) = &load.rest {
             self.fill_view(&rest.0, load.dtype, rest.1);
         }
@@ -92,6 +95,9 @@ impl<O: Observer> Ctx<'_, O> {
     pub(crate) fn perform_store(&mut self, store: Store) {
         let Store { transfer, dtype, reduction, captured, ticket } = store;
         let elem = dtype.size();
+        if self.tracks() && captured.is_none() {
+            self.track_transfer(Some(&transfer), None, elem);
+        }
         match (reduction, transfer.to.base, captured) {
             (Some(kind), _, _) => self.reduce(kind, &transfer, dtype, captured),
             (None, Base::Global(arg), None) => {
@@ -111,6 +117,9 @@ impl<O: Observer> Ctx<'_, O> {
     /// Reads the source of a store, which may be overwritten from then on.
     pub(crate) fn capture_store(&mut self, store: &mut Store) {
         if store.captured.is_none() {
+            if self.tracks() {
+                self.track_transfer(Some(&store.transfer), None, store.dtype.size());
+            }
             store.captured = Some(self.capture(&store.transfer, store.dtype.size()));
         }
     }

@@ -50,6 +50,12 @@ impl Matrix {
         }
     }
 
+    /// The place of element `i`, counted row-major.
+    pub(crate) fn element(&self, i: usize) -> i64 {
+        let [row, col] = [i / self.sizes[1], i % self.sizes[1]];
+        self.offset as i64 + row as i64 * self.strides[0] + col as i64 * self.strides[1]
+    }
+
     /// Whether elements of a row lie side by side.
     pub(crate) fn has_dense_rows(&self) -> bool {
         self.sizes[1] == 1 || self.strides[1] == 1
@@ -109,6 +115,10 @@ impl<O: Observer> Ctx<'_, O> {
     /// Multiplies and accumulates.
     pub(crate) fn perform_product(&mut self, product: Product) {
         let Product { acc, a, b, ticket } = product;
+        if self.tracks() {
+            let left = if let Left::Memory(matrix) = &a { Some(matrix) } else { None };
+            self.track_product(&acc, left, &b);
+        }
         let ([m, n], [k, _]) = (acc.sizes, b.sizes);
         let gone = "an operand does not outlive its scope";
         let acc_tile = self.storage(acc.base).expect(gone);

@@ -1,0 +1,112 @@
+//! What is just allowed beside what is not.
+
+use super::check;
+use crate::trap::{Illegal, Limit, TrapKind};
+use pallas_rs_core::DType;
+use pallas_rs_ir::builder::{Builder, accumulator, barrier, smem};
+use pallas_rs_ir::{Alloc, Program};
+
+fn faults(program: &Program) -> Vec<String> {
+    check(program)
+        .into_iter()
+        .map(|trap| match trap.kind {
+            TrapKind::Resource { limit, needed, available, .. } => {
+                format!("{limit:?}: {needed} of {available}")
+            }
+            TrapKind::Illegal(illegal) => format!("{illegal:?}"),
+            kind => panic!("{kind:?} is no limit"),
+        })
+        .collect()
+}
+
+fn with_scratch(allocs: Vec<Alloc>) -> Program {
+    let mut b = Builder::new("kernel");
+    b.scope(allocs, |_, _| Vec::new());
+    b.finish()
+}
+
+#[test]
+fn smem_counts_with_its_alignment() {
+    // 227 KiB: every allocation begins at a multiple of 1024 bytes.
+    let fits = vec![smem("a", DType::F32, &[226 * 256]), smem("b", DType::U8, &[1])];
+    assert_eq!(faults(&with_scratch(fits)), Vec::<String>::new());
+    let more = vec![smem("a", DType::F32, &[226 * 256]), smem("b", DType::U8, &[1025])];
+    assert_eq!(faults(&with_scratch(more)), ["Smem: 233472 of 232448"]);
+}
+
+#[test]
+fn scopes_one_after_another_share_their_memory() {
+    let mut b = Builder::new("kernel");
+    for _ in 0..2 {
+        b.scope(vec![smem("half", DType::U8, &[150 << 10])], |_, _| Vec::new());
+    }
+    assert_eq!(faults(&b.finish()), Vec::<String>::new());
+    let mut b = Builder::new("kernel");
+    b.scope(vec![smem("outer", DType::U8, &[150 << 10])], |b, _| {
+        b.scope(vec![smem("inner", DType::U8, &[150 << 10])], |_, _| Vec::new())
+    });
+    let program = b.finish();
+    let TrapKind::Resource { limit: Limit::Smem, users, .. } = &check(&program)[0].kind else {
+        panic!("too much SMEM")
+    };
+    assert_eq!(users.len(), 2);
+}
+
+#[test]
+fn barriers_and_threads() {
+    assert_eq!(faults(&with_scratch(vec![barrier("b", &[32], 8191)])), Vec::<String>::new());
+    assert_eq!(faults(&with_scratch(vec![barrier("b", &[33], 1)])), ["Barriers: 33 of 32"]);
+    assert_eq!(faults(&with_scratch(vec![barrier("b", &[], 8192)])), ["Arrivals: 8192 of 8191"]);
+    let threads = |n| {
+        let mut b = Builder::new("kernel");
+        b.threads(n);
+        faults(&b.finish())
+    };
+    assert_eq!((threads(8).len(), threads(9)), (0, vec!["Threads: 1152 of 1024".to_owned()]));
+    let mut b = Builder::new("kernel");
+    b.cluster(&[32]);
+    assert_eq!(faults(&b.finish()), ["ClusterBlocks: 32 of 16"]);
+}
+
+fn load_of(shape: &[usize], dtype: DType) -> Vec<String> {
+    let mut b = Builder::new("kernel");
+    let x = b.input("x", dtype, shape);
+    b.scope(vec![smem("s", dtype, shape), barrier("ready", &[], 1)], |b, refs| {
+        b.tma_load(x, refs[0], refs[1]);
+        Vec::new()
+    });
+    faults(&b.finish())
+}
+
+#[test]
+fn tma_copies_rows_of_sixteen_bytes() {
+    assert_eq!(load_of(&[8, 4], DType::F32), Vec::<String>::new());
+    assert_eq!(
+        load_of(&[8, 3], DType::U8),
+        [format!("{:?}", Illegal::CopyRow { elements: 3, dtype: DType::U8 })]
+    );
+    assert_eq!(load_of(&[16], DType::U8), Vec::<String>::new());
+}
+
+fn product(m: usize, n: usize, k: usize, [a, acc]: [DType; 2], target: &str) -> Vec<String> {
+    let mut b = Builder::new("kernel");
+    b.options().target = Some(target.to_owned());
+    b.scope(vec![smem("a", a, &[m, k]), smem("b", a, &[k, n])], |b, refs| {
+        b.thread_scope(vec![accumulator("acc", acc, [m, n])], |b, accs| {
+            b.wgmma(accs[0], refs[0], refs[1]);
+            Vec::new()
+        })
+    });
+    faults(&b.finish())
+}
+
+#[test]
+fn wgmma_has_shapes_and_types() {
+    let half = [DType::F16, DType::F32];
+    assert_eq!(product(64, 128, 64, half, "h100"), Vec::<String>::new());
+    assert!(product(8, 8, 16, half, "h100")[0].starts_with("ProductShape"));
+    assert!(product(64, 12, 16, half, "h100")[0].starts_with("ProductShape"));
+    assert!(product(64, 8, 32, [DType::I8, DType::F32], "h100")[0].starts_with("ProductTypes"));
+    assert_eq!(product(64, 8, 32, [DType::I8, DType::I32], "h100"), Vec::<String>::new());
+    assert!(product(64, 128, 64, half, "b200")[0].starts_with("Product"));
+}
