@@ -323,6 +323,24 @@ impl<O: Observer> Observer for Option<O> {
         self.as_mut().map_or(Ok(()), |o| o.on_wait(at, barrier, phase))
     }
 
+    fn on_signal(&mut self, at: At, semaphore: SemaphoreId) {
+        if let Some(observer) = self {
+            observer.on_signal(at, semaphore);
+        }
+    }
+
+    fn on_acquire(&mut self, at: At, semaphore: SemaphoreId) {
+        if let Some(observer) = self {
+            observer.on_acquire(at, semaphore);
+        }
+    }
+
+    fn on_twin(&mut self, at: At, barrier: BarrierId, phase: u64) {
+        if let Some(observer) = self {
+            observer.on_twin(at, barrier, phase);
+        }
+    }
+
     fn on_warps_start(&mut self, at: At) {
         if let Some(o) = self {
             o.on_warps_start(at);
