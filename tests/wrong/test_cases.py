@@ -7,6 +7,7 @@ anew, and the diff is for the reviewer.
 from __future__ import annotations
 
 import pathlib
+import re
 
 import jax
 import pallas_rs
@@ -32,6 +33,11 @@ def report(name: str, wrong: bool) -> pallas_rs.Report:
     return pallas_rs.last_report()
 
 
+def same_everywhere(text: str) -> str:
+    """A text without the index of a barrier that has only one: JAX before 0.11 writes it out."""
+    return re.sub(r"`(\w+)\[0\]`", r"`\1`", text)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_mistake_is_told(name):
     case = CASES[name]
@@ -43,7 +49,7 @@ def test_the_mistake_is_told(name):
     if not path.exists():
         path.write_text(text + "\n")
         pytest.fail(f"wrote {path.name}; read it, then run this again")
-    assert text + "\n" == path.read_text()
+    assert same_everywhere(text + "\n") == same_everywhere(path.read_text())
 
 
 @pytest.mark.parametrize("name", CASES)
