@@ -1,3 +1,3 @@
-"""The suite is for the plugin to run, not for this session."""
+"""The files of `suite` are run by the plugin's tests, in processes of their own."""
 
 collect_ignore = ["suite"]
