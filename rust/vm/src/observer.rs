@@ -156,95 +156,118 @@ pub struct Operation<'a> {
     pub multicast: &'a [u32],
 }
 
-/// Watches a run. Every method does nothing unless overridden; an error stops the run.
-#[allow(unused_variables, reason = "the names say what an observer may look at")]
-pub trait Observer {
-    /// Whether anything is watched: where it is not, the machine need not describe accesses.
-    const WATCHES: bool = true;
+/// Makes the trait, and what hands its calls on, from one list of hooks: a new hook cannot be left out
+/// of one of them, where its empty default would hide that.
+macro_rules! observer {
+    (
+        told { $($(#[$told_doc:meta])* $told:ident($($t:ident: $told_type:ty),*);)* }
+        asked { $($(#[$asked_doc:meta])* $asked:ident($($a:ident: $asked_type:ty),*);)* }
+    ) => {
+        /// Watches a run. Every method does nothing unless overridden; an error stops the run.
+        #[allow(unused_variables, reason = "the names say what an observer may look at")]
+        pub trait Observer {
+            /// Whether anything is watched: where it is not, the machine need not describe accesses.
+            const WATCHES: bool = true;
 
-    /// A block starts.
-    fn on_block_start(&mut self, cluster: u64, block: u32) {}
+            /// Whether it wants to know if the write it was just told of changes anything.
+            fn wants_value(&self) -> bool {
+                false
+            }
 
-    /// All threads of a block have ended.
-    fn on_block_end(&mut self, cluster: u64, block: u32) {}
+            $($(#[$told_doc])* fn $told(&mut self, $($t: $told_type),*) {})*
 
-    /// A scope of a thread, or of its block, has allocated entry `alloc` of the program's allocations.
-    fn on_alloc(&mut self, at: At, what: Allocated, alloc: u32) {}
+            $($(#[$asked_doc])*
+            fn $asked(&mut self, $($a: $asked_type),*) -> Result<(), Box<Trap>> {
+                Ok(())
+            })*
+        }
 
-    /// A scope has ended and its memory is gone.
-    fn on_free(&mut self, at: At, what: Allocated) {}
+        /// Watches if there is one.
+        impl<O: Observer> Observer for Option<O> {
+            const WATCHES: bool = O::WATCHES;
 
-    /// An access of a thread to memory. Those of engines are part of [`Observer::on_issue`].
-    fn on_access(
-        &mut self,
-        at: At,
-        window: Window<'_>,
-        kind: AccessKind,
-        proxy: Proxy,
-    ) -> Result<(), Box<Trap>> {
-        Ok(())
+            fn wants_value(&self) -> bool {
+                self.as_ref().is_some_and(Observer::wants_value)
+            }
+
+            $(fn $told(&mut self, $($t: $told_type),*) {
+                if let Some(observer) = self {
+                    observer.$told($($t),*);
+                }
+            })*
+
+            $(fn $asked(&mut self, $($a: $asked_type),*) -> Result<(), Box<Trap>> {
+                self.as_mut().map_or(Ok(()), |observer| observer.$asked($($a),*))
+            })*
+        }
+
+        /// Both watch; the first error counts.
+        impl<A: Observer, B: Observer> Observer for (A, B) {
+            const WATCHES: bool = A::WATCHES || B::WATCHES;
+
+            fn wants_value(&self) -> bool {
+                self.0.wants_value() || self.1.wants_value()
+            }
+
+            $(fn $told(&mut self, $($t: $told_type),*) {
+                self.0.$told($($t),*);
+                self.1.$told($($t),*);
+            })*
+
+            $(fn $asked(&mut self, $($a: $asked_type),*) -> Result<(), Box<Trap>> {
+                self.0.$asked($($a),*)?;
+                self.1.$asked($($a),*)
+            })*
+        }
+    };
+}
+
+observer! {
+    told {
+        /// A block starts.
+        on_block_start(cluster: u64, block: u32);
+        /// All threads of a block have ended.
+        on_block_end(cluster: u64, block: u32);
+        /// A scope of a thread, or of its block, has allocated entry `alloc` of the program's
+        /// allocations.
+        on_alloc(at: At, what: Allocated, alloc: u32);
+        /// A scope has ended and its memory is gone.
+        on_free(at: At, what: Allocated);
+        /// The write puts there what is there already.
+        on_value(unchanged: bool);
+        /// What a thread has observed says that phase `phase` of this barrier of another block is
+        /// complete, too: it takes the same arrivals.
+        on_twin(at: At, barrier: BarrierId, phase: u64);
+        /// A thread has added to a semaphore.
+        on_signal(at: At, semaphore: SemaphoreId);
+        /// A thread has found that a semaphore holds what it waited for.
+        on_acquire(at: At, semaphore: SemaphoreId);
+        /// A warpgroup has begun to run its warps by themselves.
+        on_warps_start(at: At);
+        /// All of its warps have ended, and the warpgroup goes on.
+        on_warps_end(at: At);
+        /// A thread has made its SMEM accesses visible to the async proxy.
+        on_fence(at: At);
+        /// What was just issued belongs to the group of what the thread gives to the engine next.
+        on_more(at: At, engine: Engine);
+        /// An engine has performed an operation of a cluster.
+        on_complete(cluster: u64, engine: Engine, ticket: u64);
+        /// A thread has closed a group of its TMA stores.
+        on_commit_group(at: At);
+        /// A thread knows that all but the last `pending` groups it gave to `engine` are complete
+        /// (`read_only`: that their sources have been read).
+        on_group_wait(at: At, engine: Engine, pending: u32, read_only: bool);
     }
-
-    /// Whether it wants to know if the write it was just told of changes anything.
-    fn wants_value(&self) -> bool {
-        false
+    asked {
+        /// An access of a thread to memory. Those of engines are part of [`Observer::on_issue`].
+        on_access(at: At, window: Window<'_>, kind: AccessKind, proxy: Proxy);
+        /// An arrival; `completes` says whether it was the last one of phase `phase`.
+        on_arrive(at: At, barrier: BarrierId, phase: u64, completes: bool);
+        /// A thread has observed that phase `phase` is complete.
+        on_wait(at: At, barrier: BarrierId, phase: u64);
+        /// An operation was handed to an engine.
+        on_issue(at: At, operation: Operation<'_>);
     }
-
-    /// The write puts there what is there already.
-    fn on_value(&mut self, unchanged: bool) {}
-
-    /// An arrival; `completes` says whether it was the last one of phase `phase`.
-    fn on_arrive(
-        &mut self,
-        at: At,
-        barrier: BarrierId,
-        phase: u64,
-        completes: bool,
-    ) -> Result<(), Box<Trap>> {
-        Ok(())
-    }
-
-    /// A thread has observed that phase `phase` is complete.
-    fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
-        Ok(())
-    }
-
-    /// What a thread has observed says that phase `phase` of this barrier of another block is complete,
-    /// too: it takes the same arrivals.
-    fn on_twin(&mut self, at: At, barrier: BarrierId, phase: u64) {}
-
-    /// A thread has added to a semaphore.
-    fn on_signal(&mut self, at: At, semaphore: SemaphoreId) {}
-
-    /// A thread has found that a semaphore holds what it waited for.
-    fn on_acquire(&mut self, at: At, semaphore: SemaphoreId) {}
-
-    /// A warpgroup has begun to run its warps by themselves.
-    fn on_warps_start(&mut self, at: At) {}
-
-    /// All of its warps have ended, and the warpgroup goes on.
-    fn on_warps_end(&mut self, at: At) {}
-
-    /// A thread has made its SMEM accesses visible to the async proxy.
-    fn on_fence(&mut self, at: At) {}
-
-    /// An operation was handed to an engine.
-    fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
-        Ok(())
-    }
-
-    /// What was just issued belongs to the group of what the thread gives to the engine next.
-    fn on_more(&mut self, at: At, engine: Engine) {}
-
-    /// An engine has performed an operation of a cluster.
-    fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {}
-
-    /// A thread has closed a group of its TMA stores.
-    fn on_commit_group(&mut self, at: At) {}
-
-    /// A thread knows that all but the last `pending` groups it gave to `engine` are complete
-    /// (`read_only`: that their sources have been read).
-    fn on_group_wait(&mut self, at: At, engine: Engine, pending: u32, read_only: bool) {}
 }
 
 /// Watches nothing.
@@ -253,246 +276,4 @@ pub struct NoObserver;
 
 impl Observer for NoObserver {
     const WATCHES: bool = false;
-}
-
-/// Watches if there is one.
-impl<O: Observer> Observer for Option<O> {
-    const WATCHES: bool = O::WATCHES;
-
-    fn on_more(&mut self, at: At, engine: Engine) {
-        if let Some(o) = self {
-            o.on_more(at, engine);
-        }
-    }
-
-    fn wants_value(&self) -> bool {
-        self.as_ref().is_some_and(Observer::wants_value)
-    }
-
-    fn on_value(&mut self, unchanged: bool) {
-        if let Some(o) = self {
-            o.on_value(unchanged);
-        }
-    }
-
-    fn on_block_start(&mut self, cluster: u64, block: u32) {
-        if let Some(o) = self {
-            o.on_block_start(cluster, block);
-        }
-    }
-
-    fn on_block_end(&mut self, cluster: u64, block: u32) {
-        if let Some(o) = self {
-            o.on_block_end(cluster, block);
-        }
-    }
-
-    fn on_alloc(&mut self, at: At, what: Allocated, alloc: u32) {
-        if let Some(o) = self {
-            o.on_alloc(at, what, alloc);
-        }
-    }
-
-    fn on_free(&mut self, at: At, what: Allocated) {
-        if let Some(o) = self {
-            o.on_free(at, what);
-        }
-    }
-
-    fn on_access(
-        &mut self,
-        at: At,
-        window: Window<'_>,
-        kind: AccessKind,
-        proxy: Proxy,
-    ) -> Result<(), Box<Trap>> {
-        self.as_mut().map_or(Ok(()), |o| o.on_access(at, window, kind, proxy))
-    }
-
-    fn on_arrive(
-        &mut self,
-        at: At,
-        barrier: BarrierId,
-        phase: u64,
-        completes: bool,
-    ) -> Result<(), Box<Trap>> {
-        self.as_mut().map_or(Ok(()), |o| o.on_arrive(at, barrier, phase, completes))
-    }
-
-    fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
-        self.as_mut().map_or(Ok(()), |o| o.on_wait(at, barrier, phase))
-    }
-
-    fn on_signal(&mut self, at: At, semaphore: SemaphoreId) {
-        if let Some(observer) = self {
-            observer.on_signal(at, semaphore);
-        }
-    }
-
-    fn on_acquire(&mut self, at: At, semaphore: SemaphoreId) {
-        if let Some(observer) = self {
-            observer.on_acquire(at, semaphore);
-        }
-    }
-
-    fn on_twin(&mut self, at: At, barrier: BarrierId, phase: u64) {
-        if let Some(observer) = self {
-            observer.on_twin(at, barrier, phase);
-        }
-    }
-
-    fn on_warps_start(&mut self, at: At) {
-        if let Some(o) = self {
-            o.on_warps_start(at);
-        }
-    }
-
-    fn on_warps_end(&mut self, at: At) {
-        if let Some(o) = self {
-            o.on_warps_end(at);
-        }
-    }
-
-    fn on_fence(&mut self, at: At) {
-        if let Some(o) = self {
-            o.on_fence(at);
-        }
-    }
-
-    fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
-        self.as_mut().map_or(Ok(()), |o| o.on_issue(at, operation))
-    }
-
-    fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {
-        if let Some(o) = self {
-            o.on_complete(cluster, engine, ticket);
-        }
-    }
-
-    fn on_commit_group(&mut self, at: At) {
-        if let Some(o) = self {
-            o.on_commit_group(at);
-        }
-    }
-
-    fn on_group_wait(&mut self, at: At, engine: Engine, pending: u32, read_only: bool) {
-        if let Some(o) = self {
-            o.on_group_wait(at, engine, pending, read_only);
-        }
-    }
-}
-
-impl<A: Observer, B: Observer> Observer for (A, B) {
-    const WATCHES: bool = A::WATCHES || B::WATCHES;
-
-    fn on_more(&mut self, at: At, engine: Engine) {
-        self.0.on_more(at, engine);
-        self.1.on_more(at, engine);
-    }
-
-    fn wants_value(&self) -> bool {
-        self.0.wants_value() || self.1.wants_value()
-    }
-
-    fn on_value(&mut self, unchanged: bool) {
-        self.0.on_value(unchanged);
-        self.1.on_value(unchanged);
-    }
-
-    fn on_block_start(&mut self, cluster: u64, block: u32) {
-        self.0.on_block_start(cluster, block);
-        self.1.on_block_start(cluster, block);
-    }
-
-    fn on_block_end(&mut self, cluster: u64, block: u32) {
-        self.0.on_block_end(cluster, block);
-        self.1.on_block_end(cluster, block);
-    }
-
-    fn on_alloc(&mut self, at: At, what: Allocated, alloc: u32) {
-        self.0.on_alloc(at, what, alloc);
-        self.1.on_alloc(at, what, alloc);
-    }
-
-    fn on_free(&mut self, at: At, what: Allocated) {
-        self.0.on_free(at, what);
-        self.1.on_free(at, what);
-    }
-
-    fn on_access(
-        &mut self,
-        at: At,
-        window: Window<'_>,
-        kind: AccessKind,
-        proxy: Proxy,
-    ) -> Result<(), Box<Trap>> {
-        self.0.on_access(at, window, kind, proxy)?;
-        self.1.on_access(at, window, kind, proxy)
-    }
-
-    fn on_arrive(
-        &mut self,
-        at: At,
-        barrier: BarrierId,
-        phase: u64,
-        completes: bool,
-    ) -> Result<(), Box<Trap>> {
-        self.0.on_arrive(at, barrier, phase, completes)?;
-        self.1.on_arrive(at, barrier, phase, completes)
-    }
-
-    fn on_wait(&mut self, at: At, barrier: BarrierId, phase: u64) -> Result<(), Box<Trap>> {
-        self.0.on_wait(at, barrier, phase)?;
-        self.1.on_wait(at, barrier, phase)
-    }
-
-    fn on_signal(&mut self, at: At, semaphore: SemaphoreId) {
-        self.0.on_signal(at, semaphore);
-        self.1.on_signal(at, semaphore);
-    }
-
-    fn on_acquire(&mut self, at: At, semaphore: SemaphoreId) {
-        self.0.on_acquire(at, semaphore);
-        self.1.on_acquire(at, semaphore);
-    }
-
-    fn on_twin(&mut self, at: At, barrier: BarrierId, phase: u64) {
-        self.0.on_twin(at, barrier, phase);
-        self.1.on_twin(at, barrier, phase);
-    }
-
-    fn on_warps_start(&mut self, at: At) {
-        self.0.on_warps_start(at);
-        self.1.on_warps_start(at);
-    }
-
-    fn on_warps_end(&mut self, at: At) {
-        self.0.on_warps_end(at);
-        self.1.on_warps_end(at);
-    }
-
-    fn on_fence(&mut self, at: At) {
-        self.0.on_fence(at);
-        self.1.on_fence(at);
-    }
-
-    fn on_issue(&mut self, at: At, operation: Operation<'_>) -> Result<(), Box<Trap>> {
-        self.0.on_issue(at, operation)?;
-        self.1.on_issue(at, operation)
-    }
-
-    fn on_complete(&mut self, cluster: u64, engine: Engine, ticket: u64) {
-        self.0.on_complete(cluster, engine, ticket);
-        self.1.on_complete(cluster, engine, ticket);
-    }
-
-    fn on_commit_group(&mut self, at: At) {
-        self.0.on_commit_group(at);
-        self.1.on_commit_group(at);
-    }
-
-    fn on_group_wait(&mut self, at: At, engine: Engine, pending: u32, read_only: bool) {
-        self.0.on_group_wait(at, engine, pending, read_only);
-        self.1.on_group_wait(at, engine, pending, read_only);
-    }
 }
