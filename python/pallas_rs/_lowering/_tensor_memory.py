@@ -71,18 +71,27 @@ def _pair(ctx: RuleContext, axis: Any) -> bool:
     return True
 
 
-def _copy(
+# What the bytes of a copy into tensor memory are.
+_FORMATS = {
+    "async_copy_smem_to_tmem": "plain",
+    "async_copy_scales_to_tmem": "scales",
+    "async_copy_sparse_metadata_to_tmem": "metadata",
+}
+
+
+@rule(*_FORMATS)
+def _async_copy(
     ctx: RuleContext,
-    format_: str,
     smem: Ref,
     tmem: Ref,
-    leaves: Sequence[Val],
+    *leaves: Val,
     smem_tree: Any,
     tmem_tree: Any,
     collective_axis: Any,
 ) -> Sequence[Value]:
     source = plain_view(ctx, smem, unflatten(smem_tree, leaves[: smem_tree.num_leaves]))
     target = plain_view(ctx, tmem, unflatten(tmem_tree, leaves[smem_tree.num_leaves :]))
+    format_ = _FORMATS[ctx.primitive]
     if format_ == "scales" and source.shape[-2:] == (64, 16):
         format_ = "pair_scales"
     ctx.builder.emit(
@@ -92,45 +101,6 @@ def _copy(
         pair=_pair(ctx, collective_axis),
     )
     return ()
-
-
-@rule("async_copy_smem_to_tmem")
-def _async_copy_smem_to_tmem(
-    ctx: RuleContext,
-    smem: Ref,
-    tmem: Ref,
-    *leaves: Val,
-    smem_tree: Any,
-    tmem_tree: Any,
-    collective_axis: Any,
-) -> Sequence[Value]:
-    return _copy(ctx, "plain", smem, tmem, leaves, smem_tree, tmem_tree, collective_axis)
-
-
-@rule("async_copy_scales_to_tmem")
-def _async_copy_scales_to_tmem(
-    ctx: RuleContext,
-    smem: Ref,
-    tmem: Ref,
-    *leaves: Val,
-    smem_tree: Any,
-    tmem_tree: Any,
-    collective_axis: Any,
-) -> Sequence[Value]:
-    return _copy(ctx, "scales", smem, tmem, leaves, smem_tree, tmem_tree, collective_axis)
-
-
-@rule("async_copy_sparse_metadata_to_tmem")
-def _async_copy_sparse_metadata_to_tmem(
-    ctx: RuleContext,
-    smem: Ref,
-    tmem: Ref,
-    *leaves: Val,
-    smem_tree: Any,
-    tmem_tree: Any,
-    collective_axis: Any,
-) -> Sequence[Value]:
-    return _copy(ctx, "metadata", smem, tmem, leaves, smem_tree, tmem_tree, collective_axis)
 
 
 @rule("tcgen05_mma")

@@ -5,7 +5,6 @@ use crate::op::Op;
 use crate::options::Options;
 use crate::types::{Elem, RefType, Shape, Space, Type};
 use pallas_rs_core::DType;
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cell::Cell;
 use std::fmt;
@@ -76,23 +75,29 @@ impl Serialize for Region {
     }
 }
 
-/// Counts the regions around it: damaged bytes must not exhaust the stack.
 impl<'de> Deserialize<'de> for Region {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
-        struct Inside;
-        impl Drop for Inside {
-            fn drop(&mut self) {
-                DEPTH.set(DEPTH.get() - 1);
-            }
-        }
-        if DEPTH.get() > MAX_DEPTH {
-            return Err(D::Error::custom("regions are nested too deep"));
-        }
-        DEPTH.set(DEPTH.get() + 1);
-        let _inside = Inside;
-        Region::deserialize(deserializer)
+        nested(|| Region::deserialize(deserializer))
     }
+}
+
+/// Decodes a region, and counts those around it: damaged bytes must not exhaust the stack.
+pub(crate) fn nested<T, E: serde::de::Error>(
+    decode: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
+    struct Inside;
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            DEPTH.set(DEPTH.get() - 1);
+        }
+    }
+    if DEPTH.get() > MAX_DEPTH {
+        return Err(E::custom("regions are nested too deep"));
+    }
+    DEPTH.set(DEPTH.get() + 1);
+    let _inside = Inside;
+    decode()
 }
 
 /// A grid bound.

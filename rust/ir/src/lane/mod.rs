@@ -13,12 +13,10 @@ pub(crate) mod verify;
 
 pub use op::{ExchangeKind, FenceKind, LANE_OPS, LaneEffect, LaneOp, LaneOpInfo, VoteKind};
 
-use crate::program::{MAX_DEPTH, SpanId};
+use crate::program::{SpanId, nested};
 use crate::types::Shape;
 use pallas_rs_core::DType;
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::cell::Cell;
 
 /// A value of a body: an index into [`LaneBody::types`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -77,22 +75,9 @@ impl Serialize for LaneRegion {
     }
 }
 
-/// Counts the regions around it: damaged bytes must not exhaust the stack.
 impl<'de> Deserialize<'de> for LaneRegion {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
-        struct Inside;
-        impl Drop for Inside {
-            fn drop(&mut self) {
-                DEPTH.set(DEPTH.get() - 1);
-            }
-        }
-        if DEPTH.get() > MAX_DEPTH {
-            return Err(D::Error::custom("regions are nested too deep"));
-        }
-        DEPTH.set(DEPTH.get() + 1);
-        let _inside = Inside;
-        LaneRegion::deserialize(deserializer)
+        nested(|| LaneRegion::deserialize(deserializer))
     }
 }
 
