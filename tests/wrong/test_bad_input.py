@@ -206,3 +206,15 @@ def test_points_of_a_sequential_dimension_are_in_order():
     np.testing.assert_array_equal(jax.jit(call("sequential"))(), np.full(N, 3.0))
     with pytest.raises(pallas_rs.RaceError, match="PRS-A5"), pallas_rs.typed_errors():
         jax.block_until_ready(jax.jit(call("parallel"))())
+
+
+@pytest.mark.parametrize("limits", ["check", "ignore"])
+def test_a_value_that_no_computer_holds(limits):
+    def body(x, o):
+        o[...] = jnp.sum(lax.broadcasted_iota(F32, (1 << 20, 1 << 20), 0)) + x[...]
+
+    call = pl.pallas_call(body, out_shape=vector(), interpret=pallas_rs.Params(limits=limits))
+    text = message(call, jnp.ones(N), kind=pallas_rs.ResourceError, limits=limits)
+    assert "PRS-MEMORY" in text
+    assert "float32[1048576, 1048576]" in text
+    assert "test_bad_input.py" in text

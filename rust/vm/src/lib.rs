@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub struct Executable {
     code: code::Code,
-    /// What the device cannot do, if that is to be checked.
+    /// What cannot be done: nothing of it is tried.
     beyond_limits: Vec<trap::Trap>,
     /// Buffers of runs that have ended, for the next ones.
     idle: Mutex<Vec<memory::Pool>>,
@@ -72,8 +72,7 @@ impl Executable {
 
     /// Compiles a verified program.
     pub fn new(program: Program) -> Executable {
-        let check = program.options.check_limits;
-        let beyond_limits = if check { limits::check(&program) } else { Vec::new() };
+        let beyond_limits = limits::check(&program);
         Executable {
             code: code::Code::new(Arc::new(program)),
             beyond_limits,

@@ -4,6 +4,7 @@
 //! has to run for it. Rules that Mosaic GPU could satisfy in a way that is not visible here are left
 //! out: what is reported would not compile.
 
+mod buffers;
 mod copies;
 mod device;
 mod launch;
@@ -15,8 +16,13 @@ pub(crate) use device::Device;
 use crate::trap::Trap;
 use pallas_rs_ir::{Inst, Program, Region};
 
-/// Everything that the device cannot do, in the order of the program's text.
+/// Everything that cannot be done: what this machine cannot hold, and what the device cannot do
+/// unless its limits are ignored.
 pub(crate) fn check(program: &Program) -> Vec<Trap> {
+    let too_large = buffers::check(program);
+    if !too_large.is_empty() || !program.options.check_limits {
+        return too_large;
+    }
     let device = Device::of(program);
     let mut faults = launch::check(program, &device);
     faults.extend(memory::check(program, &device));

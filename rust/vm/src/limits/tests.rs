@@ -110,3 +110,21 @@ fn wgmma_has_shapes_and_types() {
     assert_eq!(product(64, 8, 32, [DType::I8, DType::I32], "h100"), Vec::<String>::new());
     assert!(product(64, 128, 64, half, "b200")[0].starts_with("Product"));
 }
+
+#[test]
+fn no_buffer_is_larger_than_can_be_counted() {
+    let program = |elements: usize, check: bool| {
+        let mut b = Builder::new("kernel");
+        b.options().check_limits = check;
+        b.scope(vec![smem("a", DType::U8, &[elements])], |_, _| Vec::new());
+        faults(&b.finish())
+    };
+    assert_eq!(program(u32::MAX as usize, false), Vec::<String>::new());
+    for check in [false, true] {
+        assert_eq!(program(1 << 32, check), ["Memory: 4294967296 of 4294967295"]);
+    }
+    let mut b = Builder::new("kernel");
+    b.options().check_limits = false;
+    b.iota(DType::F32, &[1 << 20, 1 << 20], 0);
+    assert_eq!(faults(&b.finish()), ["Memory: 4398046511104 of 4294967295"]);
+}

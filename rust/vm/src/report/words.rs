@@ -181,7 +181,7 @@ fn resource(
         Limit::Arrivals => (&rules::I5, "arrivals of a phase", ""),
         Limit::Threads => (&rules::I6, "threads of a block", ""),
         Limit::ClusterBlocks => (&rules::I7, "blocks of a cluster", ""),
-        Limit::Memory => (&rules::MEMORY, "memory of this machine", " bytes"),
+        Limit::Memory => (&rules::MEMORY, "memory of the computer", " bytes"),
     };
     let message =
         format!("the kernel needs {needed}{unit} of the {what}; {target} has {available}{unit}");
