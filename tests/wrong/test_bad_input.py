@@ -213,7 +213,7 @@ def test_a_value_that_no_computer_holds(limits):
     def body(x, o):
         o[...] = jnp.sum(lax.broadcasted_iota(F32, (1 << 20, 1 << 20), 0)) + x[...]
 
-    call = pl.pallas_call(body, out_shape=vector(), interpret=pallas_rs.Params(limits=limits))
+    call = pl.pallas_call(body, out_shape=VECTOR, interpret=pallas_rs.Params(limits=limits))
     text = message(call, jnp.ones(N), kind=pallas_rs.ResourceError, limits=limits)
     assert "PRS-MEMORY" in text
     assert "float32[1048576, 1048576]" in text
