@@ -7,6 +7,7 @@ Called by ``_core`` with the GIL held, on the thread that runs the block. Arrays
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ import numpy as np
 from pallas_rs import _jax_internals as jax_internals
 
 Triple = tuple[str, tuple[int, ...], bytes]
+
+_log = logging.getLogger("pallas_rs")
 
 _compiled: dict[bytes, Callable[[Sequence[np.ndarray]], list[Any]]] = {}
 _compiling = threading.Lock()
@@ -43,6 +46,12 @@ def print_line(prefix: str, fmt: str, args: Sequence[Triple]) -> None:
     values = [_scalar_or_array(_from_triple(arg)) for arg in args]
     sys.stdout.write(f"{prefix}{fmt.format(*values)}\n")
     sys.stdout.flush()
+
+
+def log_lines(lines: Sequence[str]) -> None:
+    """Logs what `Params.logging_mode` asked for, at level INFO."""
+    for line in lines:
+        _log.info("%s", line)
 
 
 def register_callback(function: Callable[..., Any]) -> int:

@@ -74,7 +74,10 @@ class Params:
         num_cores_or_threads: Accepted and checked; the kernel says how many threads a
             block has.
         vector_clock_size: Accepted and checked; clocks grow as needed.
-        logging_mode: JAX's ``LoggingMode`` or None: what to log.
+        logging_mode: JAX's ``LoggingMode`` or None: what a run logs, with
+            ``logging.getLogger("pallas_rs")`` at level INFO when it ends: ``BARRIER``
+            (allocations, arrivals, waits), ``SEMAPHORE`` (signals, waits), ``SHARED_MEMORY``
+            (allocations and accesses of memory other than registers, copies and products).
         num_tma_threads_per_device: Accepted and checked; every copy has its own clock.
         inline_mgpu: What inline Mosaic GPU code does that pallas_rs does not know:
             ``"error"`` or ``"ignore"``.

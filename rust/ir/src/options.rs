@@ -34,6 +34,18 @@ pub enum Uninitialized {
     Zero,
 }
 
+/// A kind of events that can be logged, as JAX's `LoggingMode` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Logged {
+    /// Barriers: allocation, arrivals, waits.
+    Barrier,
+    /// Semaphores: signals and waits.
+    Semaphore,
+    /// Memory other than registers: allocation, accesses, what engines are given.
+    SharedMemory,
+}
+
 /// When an asynchronous operation completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -128,8 +140,8 @@ pub struct Options {
     pub max_steps: Option<u64>,
     /// Float-only ops are skipped; their results are infinity.
     pub skip_floating_point_ops: bool,
-    /// Log these kinds of events (`barrier`, `shared_memory`, `semaphore`).
-    pub logging: Vec<String>,
+    /// Log these kinds of events.
+    pub logging: Vec<Logged>,
     /// Timeline file.
     pub trace: Option<String>,
     /// Tell the host how far a long run is.

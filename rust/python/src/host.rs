@@ -99,6 +99,14 @@ impl Host for PythonCall {
         std::fs::write(path, contents).map_err(|e| HostError(format!("cannot write {path}: {e}")))
     }
 
+    fn log(&self, lines: &[String]) -> Result<(), HostError> {
+        serve(|services| {
+            services.call_method1("log_lines", (lines,))?;
+            Ok(PyList::empty(services.py()).into_any())
+        })
+        .map(drop)
+    }
+
     fn advanced(&self, blocks: u64, all: u64) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).advance(blocks, all);
     }

@@ -7,12 +7,13 @@ use crate::grid::Grid;
 use crate::host::Host;
 use crate::in_order;
 use crate::launch;
+use crate::log::Log;
 use crate::machine::{Call, Worker};
 use crate::memory::Pool;
 use crate::non_finite::Search;
 use crate::observer::{NoObserver, Observer};
 use crate::race::{Race, RaceDetector};
-use crate::report::{Differs, Finding, Report};
+use crate::report::{self, Differs, Finding, Report};
 use crate::scheduler::{Rerun, Schedule, run_schedules};
 use crate::side_by_side;
 use crate::stats::Stats;
@@ -138,10 +139,11 @@ impl Rerun for Runs<'_> {
             host: self.host,
             max_rounds: options.max_steps.unwrap_or(MAX_ROUNDS),
         };
-        let watched = options.detect_races
+        let judged = options.detect_races
             || options.explain_nan
             || options.uninitialized_reads != Severity::Ignore;
-        let done = match (watched, options.trace.is_some()) {
+        let told = options.trace.is_some() || !options.logging.is_empty();
+        let done = match (judged, told) {
             (false, false) if self.alone() => {
                 in_order::run(self.executable, &call, &self.grid, schedule, &mut self.stats)
             }
@@ -167,16 +169,13 @@ impl Rerun for Runs<'_> {
                 self.found(schedule, detector);
                 done
             }
-            (false, true) => {
-                let (done, tracer) = self.go(&call, schedule, self.tracer());
+            (_, true) => {
+                let observers = (self.detector(), (self.tracer(), self.log()));
+                let (done, (detector, (tracer, log))) = self.go(&call, schedule, observers);
+                self.found(schedule, detector);
                 self.traced(tracer, done.is_err());
-                done
-            }
-            (true, true) => {
-                let (done, both) = self.go(&call, schedule, (self.detector(), self.tracer()));
-                self.found(schedule, both.0);
-                self.traced(both.1, done.is_err());
-                done
+                let told = self.tell(log);
+                done.and(told)
             }
         };
         self.arrays.end();
@@ -204,11 +203,27 @@ impl Runs<'_> {
         self.races.extend(races.map(|race| (schedule.clone(), race)));
     }
 
-    fn tracer(&self) -> Tracer {
-        Tracer::new(&self.code.allocs)
+    fn tracer(&self) -> Option<Tracer> {
+        let wanted = self.code.program.options.trace.is_some();
+        wanted.then(|| Tracer::new(&self.code.allocs))
     }
 
-    fn traced(&mut self, tracer: Tracer, failed: bool) {
+    fn log(&self) -> Option<Log> {
+        let logging = &self.code.program.options.logging;
+        (!logging.is_empty()).then(|| Log::new(logging))
+    }
+
+    /// Hands the lines of a run's log to the host.
+    fn tell(&self, log: Option<Log>) -> Result<(), Box<Trap>> {
+        let Some(log) = log else { return Ok(()) };
+        let lines = report::log::lines(&self.code.program, &self.grid.bounds, &log);
+        self.host.log(&lines).map_err(|error| {
+            Box::new(TrapKind::Host { call: "logging".to_owned(), message: error.0 }.into())
+        })
+    }
+
+    fn traced(&mut self, tracer: Option<Tracer>, failed: bool) {
+        let Some(tracer) = tracer else { return };
         if self.traced.as_ref().is_none_or(|known| failed && !known.failed) {
             self.traced = Some(Traced { tracer, failed });
         }

@@ -53,6 +53,15 @@ pub trait Host: Sync {
         Err(HostError(format!("no file system here for `{path}`")))
     }
 
+    /// Takes the lines of a log, for runs that were asked to keep one.
+    ///
+    /// # Errors
+    /// When the log cannot be written to.
+    fn log(&self, lines: &[String]) -> Result<(), HostError> {
+        let _ = lines;
+        Ok(())
+    }
+
     /// Since this was called last, `blocks` more of all blocks have ended. Called about as often as
     /// [`Host::interrupted`], unless the options forbid it.
     fn advanced(&self, blocks: u64, all: u64) {

@@ -14,6 +14,7 @@ mod independence;
 mod lanes;
 mod launch;
 mod limits;
+mod log;
 mod machine;
 mod memory;
 mod non_finite;

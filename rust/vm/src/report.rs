@@ -6,6 +6,7 @@
 
 mod garbage;
 mod lanes;
+pub(crate) mod log;
 mod merge;
 mod races;
 mod schedule;

@@ -240,7 +240,7 @@ fn missing(program: &Program, race: &Race, place: Option<&Place>) -> String {
     }
 }
 
-fn engine(engine: Engine) -> &'static str {
+pub(super) fn engine(engine: Engine) -> &'static str {
     match engine {
         Engine::TmaLoad => "a TMA load",
         Engine::PeerStore => "an asynchronous store",
@@ -287,7 +287,7 @@ pub(super) fn who(program: &Program, bounds: &[u64], at: At) -> Who {
     }
 }
 
-fn barrier_words(program: &Program, barrier: BarrierRef) -> String {
+pub(super) fn barrier_words(program: &Program, barrier: BarrierRef) -> String {
     if barrier.named {
         return format!("named barrier {}", barrier.index);
     }
@@ -325,7 +325,7 @@ pub(super) fn nth_alloc(program: &Program, n: u32) -> Option<&pallas_rs_ir::Allo
     find(&program.body, &mut n)
 }
 
-fn place(program: &Program, memory: Memory, window: Option<&FlatWindow>) -> Place {
+pub(super) fn place(program: &Program, memory: Memory, window: Option<&FlatWindow>) -> Place {
     let (name, space, dtype, shape): (String, Space, Option<DType>, Vec<usize>) = match memory {
         Memory::Arg(n) => {
             let arg = &program.args[n as usize];
