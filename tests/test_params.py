@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import pathlib
 
 import pallas_rs
 import pytest
@@ -57,6 +58,7 @@ def test_params_are_true_and_frozen():
         ("num_tma_threads_per_device", -1, ">= 0"),
         ("vector_clock_size", 0, ">= 1, or None"),
         ("logging_mode", 3, "LoggingMode"),
+        ("trace", 3, "path of a file"),
         ("schedule", "replay:xx", "a report gave"),
         ("schedule", "fifo", "'round_robin', 'random', 'pct'"),
         ("schedule", "pct:0", "'pct:<depth>'"),
@@ -90,6 +92,12 @@ def test_strict_watches_everything():
 )
 def test_schedules_as_options(schedule, option):
     assert pallas_rs.Params(schedule=schedule).to_options()["schedule"] == option
+
+
+@pytest.mark.parametrize("trace", ["a/{kernel}.json", pathlib.Path("a") / "{kernel}.json"])
+def test_a_trace_may_be_named_after_its_kernel(trace):
+    options = pallas_rs.Params(trace=trace).to_options("of/mine")
+    assert options["trace"] == str(pathlib.Path("a") / "of_mine.json")
 
 
 def test_logging_modes_as_options():

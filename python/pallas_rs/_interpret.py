@@ -108,7 +108,7 @@ def lower(
         name=name,
         **kernel.header(),
         args=arguments.args,
-        options=interpret.to_options(),
+        options=interpret.to_options(name),
     )
     return Lowered(
         wire=_core.assemble(text, blobs),

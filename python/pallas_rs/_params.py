@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
 import re
 from typing import Any, Literal, Self
 
@@ -109,7 +110,8 @@ class Params:
         resident_clusters: Clusters that run at the same time, or None: as many as the
             target holds.
         max_steps: Turns of threads after which a run is given up, or None: 100 million.
-        trace: File to write a timeline to, or None.
+        trace: File to write a timeline to, or None. ``{kernel}`` in it stands for the kernel's
+            name; a later run writes over what an earlier one left.
         progress: Whether a run of more than some seconds says on a terminal how far it is.
     """
 
@@ -139,7 +141,7 @@ class Params:
     num_workers: int | None = None
     resident_clusters: int | None = None
     max_steps: int | None = None
-    trace: str | None = None
+    trace: str | os.PathLike[str] | None = None
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -159,6 +161,8 @@ class Params:
                 " 'pct', 'pct:<depth>', 'replay:<schedule>', where a schedule is one that a"
                 " report gave: 'replay:0,1:3,0*2'"
             )
+        if self.trace is not None and not isinstance(self.trace, str | os.PathLike):
+            raise ValueError(f"trace={self.trace!r}: must be the path of a file, or None")
         # Params are hashed.
         object.__setattr__(self, "suppress", tuple(self.suppress))
         for entry in self.suppress:
@@ -182,7 +186,7 @@ class Params:
         }
         return cls(**{**watching, **fields})
 
-    def to_options(self) -> dict[str, Any]:
+    def to_options(self, kernel: str = "") -> dict[str, Any]:
         """The options of a program, as the machine reads them."""
         return {
             "detect_races": self.detect_races,
@@ -206,7 +210,7 @@ class Params:
             "max_steps": self.max_steps,
             "skip_floating_point_ops": self.skip_floating_point_ops,
             "logging": _logging_option(self.logging_mode),
-            "trace": self.trace,
+            "trace": _trace_option(self.trace, kernel),
             "progress": self.progress,
         }
 
@@ -242,6 +246,13 @@ def _schedule_option(schedule: str) -> str | dict[str, Any]:
     if kind == "pct":
         return {"pct": int(argument) if argument else _PCT_DEPTH}
     return {"replay": argument} if kind == "replay" else kind
+
+
+def _trace_option(trace: str | os.PathLike[str] | None, kernel: str) -> str | None:
+    if trace is None:
+        return None
+    # A name is any text: it must not lead to another folder.
+    return os.fspath(trace).replace("{kernel}", kernel.replace(os.sep, "_"))
 
 
 def _logging_option(mode: Any) -> list[str]:

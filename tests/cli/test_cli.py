@@ -69,8 +69,9 @@ def test_a_function_of_a_script_runs(script, capsys):
 
 
 def test_a_failure_is_told_without_a_traceback(script, capsys, tmp_path):
-    trace = tmp_path / "run.json"
-    arguments = ["run", f"{script(wait='')}::run", "--races", "--trace", str(trace)]
+    trace = tmp_path / "of_copy.json"
+    pattern = str(tmp_path / "of_{kernel}.json")
+    arguments = ["run", f"{script(wait='')}::run", "--races", "--trace", pattern]
     assert _cli.main(arguments) == 1
     said = capsys.readouterr().out
     assert "copy: failed" in said

@@ -32,7 +32,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--strict", action="store_true", help="watch everything")
     parser.add_argument("--seeds", type=int, metavar="N", help="N random schedules of each kernel")
     parser.add_argument("--schedule", help="round_robin, random, pct or pct:<depth>")
-    parser.add_argument("--trace", metavar="FILE", help="write the last kernel's timeline")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write the timeline of each {kernel}, of its last run"
+    )
     parser.set_defaults(command=run)
 
 
