@@ -51,6 +51,7 @@ def test_computations_inside_run_as_usual():
     ("arguments", "said"),
     [
         ({"target": "v100"}, "'a100', 'h100'"),
+        ({"cores": pallas_rs.Params()}, "params=... meant"),
         ({"cores": 0}, ">= 1"),
         ({"target": "h100", "params": pallas_rs.Params(target="b200")}, "b200"),
     ],

@@ -68,7 +68,8 @@ def simulate(
     if target not in _DEVICES:
         raise ValueError(f"target={target!r}: must be one of {', '.join(map(repr, TARGETS))}")
     if cores is not None and (type(cores) is not int or cores < 1):
-        raise ValueError(f"cores={cores!r}: must be an integer >= 1, or None")
+        hint = "; was params=... meant?" if isinstance(cores, Params) else ""
+        raise ValueError(f"cores={cores!r}: must be an integer >= 1, or None{hint}")
     params = Params() if params is None else params
     if params.target not in (None, target):
         raise ValueError(f"params.target={params.target!r} on a simulated {target!r}")

@@ -71,6 +71,34 @@ def producer_and_consumers(tiles=6, slots=2):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_copy_that_lands_while_its_thread_is_stuck_lets_others_go_on(run, schedule):
+    def body(x, o, s, full, read):
+        w = lax.axis_index("w")
+
+        @pl.when(w == 0)
+        def _():
+            plgpu.copy_gmem_to_smem(x, s, full)
+            plgpu.barrier_wait(read)
+
+        @pl.when(w == 1)
+        def _():
+            plgpu.barrier_wait(full)
+            o[...] = s[...]
+            plgpu.barrier_arrive(read)
+
+    kernel = plgpu.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((8,), F32),
+        num_threads=2,
+        thread_name="w",
+        scratch_types=[plgpu.SMEM((8,), F32), plgpu.Barrier(), plgpu.Barrier()],
+    )
+    x = jnp.arange(8, dtype=F32)
+    got = run(kernel, x, seeds=500, schedule=schedule, async_completion="random")
+    assert (got == x).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("completion", COMPLETION)
 def test_a_hundred_seeds_agree(run, rand, schedule, completion):
     a, b = rand((128, 384), F16, 1), rand((384, 64), F16, 2)

@@ -4,7 +4,7 @@ use crate::code::{Code, Initial, Inst, Operand};
 use crate::exec::run::PATIENCE;
 use crate::frame::{Frame, Tile};
 use crate::grid::{Grid, Point};
-use crate::machine::{Block, Call, Cluster, Ctx, Result, Thread, Worker};
+use crate::machine::{ALL_SCOPES, Block, Call, Cluster, Ctx, Result, Thread, Worker};
 use crate::memory::{Base, Pool, RefVal};
 use crate::observer::Observer;
 use crate::scheduler::{Crew, Schedule, Scheduler, Slot, Turn, drive};
@@ -33,6 +33,7 @@ impl<O: Observer> Worker<O> {
             patience: PATIENCE,
             asked: 0,
             blocks_ended: 0,
+            arrivals: 0,
         }
     }
 }
@@ -114,7 +115,7 @@ impl Resident {
             cluster: Cluster {
                 index: 0,
                 point: Point::new(),
-                blocks: (0..blocks).map(|_| Block::default()).collect(),
+                blocks: (0..blocks).map(|_| Block::new(program.num_threads)).collect(),
                 engines: Engines::default(),
             },
             threads,
@@ -205,6 +206,8 @@ impl Resident {
             block.buffers.clear();
             block.barriers.clear();
             block.named = NamedBarriers::default();
+            block.scopes.clear();
+            block.come_to.fill(0);
         }
         for (thread, ended) in self.threads.iter_mut().zip(&mut self.ended) {
             thread.pc = 0;
@@ -266,6 +269,7 @@ impl Resident {
 /// What a thread waits for follows from the instruction it is at.
 fn awaited<O: Observer>(ctx: &Ctx<'_, O>, code: &Code, pc: u32) -> Result<Waiting> {
     match code.insts[pc as usize] {
+        Inst::EnterScope { .. } => return Ok(ctx.waiting_at_scope()),
         Inst::Join => return Ok(Waiting::Warps { running: ctx.thread.warps_running }),
         Inst::Op { record } => {
             let record = &code.records[record as usize];
@@ -457,6 +461,10 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
         if turn == Turn::Ended {
             if number >= self.threads {
                 resident.end_warp(call, &mut self.worker.pool, number);
+            } else {
+                let thread = &resident.threads[number];
+                let block = &mut resident.cluster.blocks[thread.block as usize];
+                block.come_to[thread.index as usize] = ALL_SCOPES;
             }
             resident.ended[number] = true;
             if resident.ended.iter().all(|&ended| ended) {

@@ -79,6 +79,9 @@ pub(crate) struct Worker<O> {
     pub(crate) asked: i64,
     /// Blocks that have ended since then.
     pub(crate) blocks_ended: u64,
+    /// Arrivals so far, of threads and of engines: each may let somebody go on, even where the thread
+    /// that was running gets no further.
+    pub(crate) arrivals: u64,
 }
 
 /// Clusters are the unit of launching; blocks of one cluster reach each other's memory.
@@ -119,13 +122,26 @@ pub(crate) struct Block {
     pub(crate) spare: Vec<Barriers>,
     /// Collective scopes some thread is in, by how many each thread has entered before.
     pub(crate) scopes: Vec<SharedScope>,
+    /// By thread: collective scopes it has come to; [`ALL_SCOPES`] once it has ended.
+    pub(crate) come_to: Vec<u32>,
 }
+
+impl Block {
+    pub(crate) fn new(threads: usize) -> Block {
+        Block { come_to: vec![0; threads], ..Block::default() }
+    }
+}
+
+/// More collective scopes than any thread enters.
+pub(crate) const ALL_SCOPES: u32 = u32::MAX;
 
 /// A scope shared by the threads of a block: the k-th one each of them enters.
 #[derive(Debug)]
 pub(crate) struct SharedScope {
     /// k.
     pub(crate) ordinal: u32,
+    /// Its first entry of [`Code::allocs`], by which it is told from other scopes of the program.
+    pub(crate) first_alloc: u32,
     /// Threads that have not left it, counting those that have not entered it yet.
     pub(crate) users: u32,
     /// Its allocations.

@@ -98,6 +98,8 @@ pub struct BarrierId {
 impl BarrierId {
     /// The `base` of named barriers.
     pub const NAMED: u32 = u32::MAX;
+    /// Number, beside those of named barriers, of the one at the entry of collective scopes.
+    pub const SCOPE: u32 = u32::MAX;
 }
 
 /// A semaphore.

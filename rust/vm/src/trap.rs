@@ -491,6 +491,13 @@ pub enum TrapKind {
         /// Blocks along it.
         size: usize,
     },
+    /// A thread enters another collective scope than the threads before it.
+    OtherScope {
+        /// The user's name of what the other scope allocates first.
+        other: String,
+        /// The same of this one.
+        own: String,
+    },
     /// An access to memory of a block of the cluster that has left its scope.
     PeerEnded {
         /// The user's name of the allocation.

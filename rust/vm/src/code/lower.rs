@@ -526,7 +526,16 @@ impl<'p> Lower<'p> {
         let first_alloc = self.code.allocs.len() as u32;
         self.code.allocs.extend_from_slice(allocs);
         let count = allocs.len() as u32;
-        self.code.scopes.push(ScopeCode { first_alloc, count, refs, collective: *collective });
+        let mut acts =
+            self.program.body.insts.iter().filter(|i| i.op.info().effect != Effect::Pure);
+        let first = *collective && acts.next().is_some_and(|first| std::ptr::eq(first, inst));
+        self.code.scopes.push(ScopeCode {
+            first_alloc,
+            count,
+            refs,
+            collective: *collective,
+            first,
+        });
         self.emit(Inst::EnterScope { scope });
         self.wish(body, &targets, None);
         self.body(body);

@@ -117,6 +117,8 @@ pub(crate) struct ScopeCode {
     /// Registers of its refs.
     pub(crate) refs: Box<[Reg]>,
     pub(crate) collective: bool,
+    /// Whether it is collective and the first thing that a thread does: all come to it at once.
+    pub(crate) first: bool,
 }
 
 /// A program, flattened.

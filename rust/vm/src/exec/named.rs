@@ -60,6 +60,7 @@ impl<O: Observer> Ctx<'_, O> {
         let waiter = waits.then_some(at);
         let completed =
             named.arrive(id, count, threads, waiter).map_err(|rule| broken(id, rule))?;
+        self.worker.arrivals += 1;
         if O::WATCHES {
             let barrier = BarrierId { block, base: BarrierId::NAMED, index: id as u32 };
             let observer = &mut self.worker.observer;

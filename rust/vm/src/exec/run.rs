@@ -69,6 +69,12 @@ impl<O: Observer> Ctx<'_, O> {
                 return Err($trap.into());
             }};
         }
+        let arrivals = self.worker.arrivals;
+        macro_rules! blocked {
+            () => {
+                Turn::Blocked { advanced: executed > 0 || self.worker.arrivals != arrivals }
+            };
+        }
         let turn = loop {
             let mut next = pc + 1;
             if self.tracks() {
@@ -219,7 +225,9 @@ impl<O: Observer> Ctx<'_, O> {
                 }
                 Inst::EnterScope { scope } => {
                     self.thread.pc = pc as u32;
-                    self.enter_scope(&code.scopes[scope as usize])?;
+                    if self.enter_scope(&code.scopes[scope as usize])? == Flow::Block {
+                        break blocked!();
+                    }
                 }
                 Inst::LeaveScope { .. } => {
                     self.thread.pc = pc as u32;
@@ -229,7 +237,7 @@ impl<O: Observer> Ctx<'_, O> {
                 Inst::EndWarp => break Turn::Ended,
                 Inst::Join => {
                     if self.thread.warps_running > 0 {
-                        break Turn::Blocked { advanced: executed > 0 };
+                        break blocked!();
                     }
                     if O::WATCHES {
                         self.thread.pc = pc as u32;
@@ -267,7 +275,7 @@ impl<O: Observer> Ctx<'_, O> {
                     self.thread.pc = pc as u32;
                     let before = if O::WATCHES { self.before_op(record) } else { None };
                     if self.op(record)? == Flow::Block {
-                        break Turn::Blocked { advanced: executed > 0 };
+                        break blocked!();
                     }
                     if let Some(before) = before {
                         self.after_op(record, &before);

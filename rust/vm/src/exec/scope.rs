@@ -1,11 +1,12 @@
 //! Allocations: their memory appears when a thread enters a scope and goes when the last one leaves.
 
 use crate::code::ScopeCode;
-use crate::machine::{ActiveScope, BarrierAlloc, Ctx, DataAlloc, Result, SharedScope};
+use crate::machine::{ActiveScope, BarrierAlloc, Ctx, DataAlloc, Flow, Result, SharedScope};
 use crate::memory::{self, Base, Contents, RefVal};
-use crate::observer::{Allocated, Observer};
+use crate::observer::{Allocated, BarrierId, Observer};
 use crate::sync::Barriers;
 use crate::sync::mbarrier::cluster_arrivals;
+use crate::trap::{TrapKind, Waiting};
 use pallas_rs_core::DType;
 use pallas_rs_ir::{Alloc, AllocKind, Space};
 
@@ -22,25 +23,37 @@ fn insert<T>(entries: &mut Vec<Option<T>>, entry: T, peers: bool) -> u32 {
 }
 
 impl<O: Observer> Ctx<'_, O> {
-    pub(super) fn enter_scope(&mut self, scope: &ScopeCode) -> Result<()> {
+    pub(super) fn enter_scope(&mut self, scope: &ScopeCode) -> Result {
         let shared = scope.collective && self.call.code.program.num_threads > 1;
         let block = self.thread.block as usize;
         let mut ordinal = None;
         if shared {
-            ordinal = Some(self.thread.scopes_entered);
+            let number = self.thread.scopes_entered;
+            if scope.first {
+                self.cluster.blocks[block].come_to[self.thread.index as usize] = number + 1;
+            } else if !self.meet_at_scope(number)? {
+                return Ok(Flow::Block);
+            }
+            ordinal = Some(number);
             self.thread.scopes_entered += 1;
         }
         let mut refs = self.thread.spare.pop().unwrap_or_default();
         let scopes = &self.cluster.blocks[block].scopes;
         match ordinal.and_then(|k| scopes.iter().find(|s| s.ordinal == k)) {
-            Some(known) => refs.clone_from(&known.refs),
+            Some(known) if known.first_alloc == scope.first_alloc => refs.clone_from(&known.refs),
+            Some(known) => {
+                let [other, own] = [known.first_alloc, scope.first_alloc]
+                    .map(|alloc| self.call.code.allocs[alloc as usize].name.clone());
+                return Err(TrapKind::OtherScope { other, own }.into());
+            }
             None => {
                 for alloc in scope.first_alloc..scope.first_alloc + scope.count {
                     refs.push(self.allocate(alloc));
                 }
                 if let Some(ordinal) = ordinal {
                     let users = self.call.code.program.num_threads as u32;
-                    let entry = SharedScope { ordinal, users, refs: refs.clone() };
+                    let first_alloc = scope.first_alloc;
+                    let entry = SharedScope { ordinal, first_alloc, users, refs: refs.clone() };
                     self.cluster.blocks[block].scopes.push(entry);
                 }
             }
@@ -49,7 +62,36 @@ impl<O: Observer> Ctx<'_, O> {
             self.thread.frame.refs[register as usize].clone_from(view);
         }
         self.thread.scopes.push(ActiveScope { ordinal, refs });
-        Ok(())
+        Ok(Flow::Next)
+    }
+
+    /// Entering a collective scope is a barrier of the block's threads, but for those that have ended:
+    /// Mosaic GPU lets a scope have the memory of the one before. Whether all are there.
+    fn meet_at_scope(&mut self, number: u32) -> Result<bool> {
+        let at = self.at();
+        let phase = u64::from(number - u32::from(self.call.code.scopes[0].first));
+        let barrier =
+            BarrierId { block: self.thread.block, base: BarrierId::NAMED, index: BarrierId::SCOPE };
+        let come_to = &mut self.cluster.blocks[self.thread.block as usize].come_to;
+        let own = &mut come_to[self.thread.index as usize];
+        let arrives = *own == number;
+        *own = number + 1;
+        let all = come_to.iter().all(|&others| others > number);
+        if O::WATCHES && arrives {
+            self.worker.observer.on_arrive(at, barrier, phase, all)?;
+        }
+        if O::WATCHES && all {
+            self.worker.observer.on_wait(at, barrier, phase)?;
+        }
+        Ok(all)
+    }
+
+    /// What a thread waits for that has come to a collective scope.
+    pub(crate) fn waiting_at_scope(&self) -> Waiting {
+        let come_to = &self.cluster.blocks[self.thread.block as usize].come_to;
+        let number = self.thread.scopes_entered;
+        let arrived = come_to.iter().filter(|&&others| others > number).count();
+        Waiting::Scope { arrived, needed: come_to.len() }
     }
 
     pub(super) fn exit_scope(&mut self) -> Result<()> {

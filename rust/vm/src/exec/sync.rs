@@ -192,6 +192,7 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     fn arrived(&mut self, key: BarrierKey, at: At, completed: bool) -> Result<()> {
+        self.worker.arrivals += 1;
         if O::WATCHES {
             let phase = self.barriers(key).get(key.index as usize).phase() - u64::from(completed);
             self.worker.observer.on_arrive(at, key.id(), phase, completed)?;

@@ -2,7 +2,7 @@
 
 use super::words::barrier_name;
 use super::{Finding, Severity, ThreadLine, schedule, source as source_of};
-use crate::observer::{AccessKind, At, Engine};
+use crate::observer::{AccessKind, At, BarrierId, Engine};
 use crate::race::{BarrierRef, Code, FlatWindow, Memory, Missing, Race, Side};
 use crate::rules::{self, Rule};
 use crate::scheduler::Schedule;
@@ -288,6 +288,9 @@ pub(super) fn who(program: &Program, bounds: &[u64], at: At) -> Who {
 }
 
 pub(super) fn barrier_words(program: &Program, barrier: BarrierRef) -> String {
+    if barrier.named && barrier.index == BarrierId::SCOPE {
+        return "the entry of a collective scope".to_owned();
+    }
     if barrier.named {
         return format!("named barrier {}", barrier.index);
     }

@@ -60,6 +60,14 @@ pub(super) fn of(program: &Program, kind: &TrapKind) -> Words {
             let message = format!("block {index} along {name} leaves the cluster, of size {size}");
             Words::new(&rules::H1, message)
         }
+        TrapKind::OtherScope { other, own } => Words::new(
+            &rules::E6,
+            format!(
+                "this thread enters the scope of `{own}` where another thread of its block has \
+                 entered that of `{other}`"
+            ),
+        )
+        .hint("all threads of a block enter the same collective scopes, in the same order"),
         TrapKind::PeerEnded { name, block } => Words::new(
             &rules::F1,
             format!(

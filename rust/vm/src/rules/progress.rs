@@ -26,4 +26,9 @@ super::rules! { PROGRESS:
         "Trip counts differ, for example where a sequence is empty: one side waits for a phase that the other never completes. Reported as PRS-E1, PRS-D8 or PRS-D4, with both lines.",
         "for k in range(K): plgpu.barrier_arrive(full)     # producer\nfor k in range(K + 1): plgpu.barrier_wait(full)   # consumer" =>
         "for k in range(K): plgpu.barrier_arrive(full)     # producer\nfor k in range(K): plgpu.barrier_wait(full)       # consumer";
+    E6 Error Always DeadlockError = "threads of a block enter different collective scopes",
+        "Pallas Mosaic GPU `run_scoped(collective_axes=...)`",
+        "The k-th collective scope that each thread of a block enters is the same one: one memory, and a barrier of the block at its entry.",
+        "@pl.when(wg == 0)\ndef _():\n  pl.run_scoped(left, plgpu.SMEM((64,), jnp.float32), collective_axes=\"wg\")\n@pl.when(wg == 1)\ndef _():\n  pl.run_scoped(right, plgpu.SMEM((8,), jnp.int32), collective_axes=\"wg\")" =>
+        "pl.run_scoped(both, plgpu.SMEM((64,), jnp.float32), plgpu.SMEM((8,), jnp.int32), collective_axes=\"wg\")";
 }
