@@ -226,10 +226,11 @@ def test_atomics_of_all_clusters(run, rand, op, combine, start):
 
 
 @pytest.mark.skipif(not hasattr(plgpu, "alloc_semaphore"), reason="needs jax 0.12")
-def test_a_semaphore_outlives_the_kernel_that_signals_it():
+@pytest.mark.parametrize("seeds", [1, 5])
+def test_a_semaphore_outlives_the_kernel_that_signals_it(seeds):
     """One kernel leaves signals behind that another one, of the same program, finds.
 
-    The next run of the program starts with zeros again.
+    The next run of the program starts with zeros again, and so does every schedule of one call.
     """
 
     def signals(s, o):
@@ -247,7 +248,7 @@ def test_a_semaphore_outlives_the_kernel_that_signals_it():
         kernel = functools.partial(
             plgpu.kernel,
             out_type=jax.ShapeDtypeStruct((1,), I32),
-            interpret=pallas_rs.Params(),
+            interpret=pallas_rs.Params(seeds=seeds),
         )
         first = kernel(signals)(s)
         return kernel(finds)(s, first)

@@ -23,7 +23,7 @@ pub(crate) struct Arrays<'a> {
     /// By argument: its elements where XLA stores them packed, or where the kernel writes to what is
     /// not its own.
     copies: Vec<Option<Vec<u8>>>,
-    /// By argument: what an aliased one held when the call came in, if there are several runs.
+    /// By argument: what one that a run changes held when the call came in, if there may be several.
     saved: Vec<Option<Vec<u8>>>,
     contents: Contents,
 }
@@ -70,7 +70,9 @@ impl<'a> Arrays<'a> {
             if arg.dtype.is_sub_byte() || borrowed {
                 arrays.copies[i] = Some(vec![0; elements * arg.dtype.size()]);
             }
-            if let (Binding::Aliased { .. }, true, Some(buffer)) = (arg.binding, repeated, buffer) {
+            let aliased = matches!(arg.binding, Binding::Aliased { .. });
+            let counted = arg.semaphores && matches!(arg.binding, Binding::Operand(_));
+            if let (true, Some(buffer)) = (counted || aliased && repeated, buffer) {
                 let mut saved = vec![0; bytes];
                 buffer.read(&mut saved);
                 arrays.saved[i] = Some(saved);
