@@ -28,23 +28,27 @@ class Case:
         code: What is found.
         build: `build(wrong)`: a function without arguments that runs the kernel.
         severity: How bad it is.
+        target: The device.
         params: How to run it.
     """
 
     code: str
     build: Callable[[bool], Callable[[], Any]]
     severity: str = "error"
+    target: str = "h100"
     params: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 CASES: dict[str, Case] = {}
 
 
-def case(code: str, severity: str = "error", **params: Any) -> Callable[..., Any]:
+def case(
+    code: str, severity: str = "error", target: str = "h100", **params: Any
+) -> Callable[..., Any]:
     """Adds a case under the function's name."""
 
     def add(build: Callable[[bool], Callable[[], Any]]) -> Callable[[bool], Callable[[], Any]]:
-        CASES[build.__name__] = Case(code, build, severity, params)
+        CASES[build.__name__] = Case(code, build, severity, target, params)
         return build
 
     return add

@@ -13,7 +13,7 @@ import jax
 import pallas_rs
 import pytest
 
-from . import completion, memory, protocol, races  # noqa: F401
+from . import completion, memory, protocol, races, sharing  # noqa: F401
 from .cases import CASES
 
 HERE = pathlib.Path(__file__).parent
@@ -23,7 +23,7 @@ GOLDEN = HERE / "golden"
 def report(name: str, wrong: bool) -> pallas_rs.Report:
     case = CASES[name]
     run = case.build(wrong)
-    with pallas_rs.simulate("h100", params=pallas_rs.Params(**case.params)):
+    with pallas_rs.simulate(case.target, params=pallas_rs.Params(**case.params)):
         try:
             with pallas_rs.typed_errors():
                 # A function of its own, so that no other parameters' trace is found.

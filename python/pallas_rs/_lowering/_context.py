@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -65,7 +66,12 @@ class Kernel:
         self.global_semaphores: Callable[[str, Shape], Ref]
         # Set while equations of JAX's own helpers are lowered: the line that called the helper.
         self._caller: Span | None = None
+        self._unions = itertools.count()
         self._spans: dict[Any, Span | None] = {}
+
+    def next_union(self) -> int:
+        """A number for a union of refs."""
+        return next(self._unions)
 
     # ---- jaxprs ------------------------------------------------------------------------------
 

@@ -16,10 +16,10 @@ from ._registry import rule, transform_rule
 
 @dataclasses.dataclass(frozen=True)
 class RefUnion:
-    """A `plgpu.RefUnion`: each member has memory of its own.
+    """A `plgpu.RefUnion`: the values of each member are kept apart.
 
-    Sharing bytes could only be seen by a kernel that reads through another member than the one it
-    wrote through, which the contract of unions forbids.
+    Sharing them could only be seen by a kernel that reads through another member than the one it
+    wrote through, which the contract of unions forbids. Findings and limits know what is shared.
     """
 
     # (index of the alias group, offset within the union) -> member
@@ -32,6 +32,7 @@ def _allocate_union(
     allocs: list[Any] = []
     refs: list[Ref] = []
     members: dict[tuple[int, int], Ref] = {}
+    union = ctx.kernel.next_union()
     for extract, member, chain in jax_internals.ref_union_members(aval):
         group, offset = int(extract.alias_group_idx), int(extract.offset)
         alloc, values = _allocation.plan(
@@ -40,6 +41,8 @@ def _allocate_union(
             [chain],
             [f"{name}[{group}][{sum(g == group for g, _ in members)}]"],
         )
+        for part in alloc:
+            part["kind"]["data"]["layout"].append({"within": {"union": union, "offset": offset}})
         allocs += alloc
         refs += values.params
         members[group, offset] = values.args[0]

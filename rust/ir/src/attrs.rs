@@ -102,6 +102,18 @@ pub enum LayoutTransform {
     Tile(Vec<usize>),
     /// Swizzled within this many bytes.
     Swizzle(usize),
+    /// A member of a union of refs.
+    Within(Within),
+}
+
+/// Where in a union an allocation lies. Its values are kept apart from those of the other members:
+/// only a kernel that breaks the contract of unions could tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Within {
+    /// Which union of the scope.
+    pub union: u32,
+    /// Where it begins: a byte of SMEM, a column of TMEM.
+    pub offset: usize,
 }
 
 /// What an allocation holds.
@@ -154,6 +166,15 @@ pub struct Alloc {
 }
 
 impl Alloc {
+    /// The union of which it is a member.
+    pub fn within(&self) -> Option<Within> {
+        let AllocKind::Data { layout, .. } = &self.kind else { return None };
+        layout.iter().find_map(|step| match step {
+            LayoutTransform::Within(within) => Some(*within),
+            LayoutTransform::Tile(_) | LayoutTransform::Swizzle(_) => None,
+        })
+    }
+
     /// Type of the ref that the scope's region receives.
     pub fn ref_type(&self) -> RefType {
         let elem = match &self.kind {

@@ -142,6 +142,8 @@ pub struct Options {
     pub skip_floating_point_ops: bool,
     /// Log these kinds of events.
     pub logging: Vec<Logged>,
+    /// What was left out of the program on request, in words.
+    pub left_out: Vec<String>,
     /// Timeline file.
     pub trace: Option<String>,
     /// Tell the host how far a long run is.
@@ -172,6 +174,7 @@ impl Default for Options {
             max_steps: None,
             skip_floating_point_ops: false,
             logging: Vec::new(),
+            left_out: Vec::new(),
             trace: None,
             progress: true,
         }

@@ -153,6 +153,21 @@ impl<'a> Arrays<'a> {
         }
     }
 
+    /// Semaphores of the grid that are not zero: argument, index and value.
+    pub(crate) fn unsettled(&self) -> Vec<(u32, u64, u32)> {
+        let ours = |arg: &pallas_rs_ir::Arg| arg.semaphores && arg.binding == Binding::Zeroed;
+        let args = self.program.args.iter().zip(&self.copies).enumerate();
+        args.filter(|(_, (arg, _))| ours(arg))
+            .flat_map(|(number, (_, elements))| {
+                let values = elements.iter().flat_map(|bytes| bytes.chunks_exact(4)).enumerate();
+                values.filter_map(move |(index, bytes)| {
+                    let value = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+                    (value != 0).then_some((number as u32, index as u64, value))
+                })
+            })
+            .collect()
+    }
+
     /// Whether a result holds a number that is infinite or NaN.
     pub(crate) fn has_non_finite(&self) -> bool {
         self.program.args.iter().enumerate().any(|(i, arg)| {

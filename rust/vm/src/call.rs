@@ -11,7 +11,7 @@ use crate::log::Log;
 use crate::machine::{Call, Worker};
 use crate::memory::Pool;
 use crate::non_finite::Search;
-use crate::observer::{NoObserver, Observer};
+use crate::observer::{NoObserver, Observer, SemaphoreId};
 use crate::race::{Race, RaceDetector};
 use crate::report::{self, Differs, Finding, Report};
 use crate::scheduler::{Rerun, Schedule, run_schedules};
@@ -70,6 +70,8 @@ pub(crate) fn run(
     let mut findings: Vec<Finding> = (explored.failures.iter())
         .map(|(schedule, trap)| Finding::from_trap(program, schedule, trap))
         .collect();
+    let first = Schedule::first(options);
+    findings.extend(options.left_out.iter().map(|what| Finding::from_gap(program, &first, what)));
     let bounds = &runs.grid.bounds;
     findings.extend(
         (runs.races.iter())
@@ -166,13 +168,13 @@ impl Rerun for Runs<'_> {
             (false, false) => self.go(&call, schedule, NoObserver).0,
             (true, false) => {
                 let (done, detector) = self.go(&call, schedule, self.detector());
-                self.found(schedule, detector);
+                self.found(schedule, detector, done.is_ok());
                 done
             }
             (_, true) => {
                 let observers = (self.detector(), (self.tracer(), self.log()));
                 let (done, (detector, (tracer, log))) = self.go(&call, schedule, observers);
-                self.found(schedule, detector);
+                self.found(schedule, detector, done.is_ok());
                 self.traced(tracer, done.is_err());
                 let told = self.tell(log);
                 done.and(told)
@@ -194,11 +196,17 @@ impl Rerun for Runs<'_> {
 impl Runs<'_> {
     fn detector(&self) -> Option<RaceDetector> {
         let program = &self.code.program;
-        let new = || RaceDetector::of(program, &self.grid.bounds, self.code.warps);
+        let new =
+            || RaceDetector::of(program, &self.code.allocs, &self.grid.bounds, self.code.warps);
         program.options.detect_races.then(new)
     }
 
-    fn found(&mut self, schedule: &Schedule, detector: Option<RaceDetector>) {
+    fn found(&mut self, schedule: &Schedule, mut detector: Option<RaceDetector>, ended: bool) {
+        for (base, index, value) in self.arrays.unsettled() {
+            if ended {
+                detector.on_unsettled(SemaphoreId { owner: None, base, index }, value);
+            }
+        }
         let races = detector.map(RaceDetector::into_races).unwrap_or_default().into_iter();
         self.races.extend(races.map(|race| (schedule.clone(), race)));
     }

@@ -244,6 +244,8 @@ observer! {
         on_signal(at: At, semaphore: SemaphoreId);
         /// A thread has found that a semaphore holds what it waited for.
         on_acquire(at: At, semaphore: SemaphoreId);
+        /// The last that is heard of a semaphore: it is not zero.
+        on_unsettled(semaphore: SemaphoreId, value: u32);
         /// A warpgroup has begun to run its warps by themselves.
         on_warps_start(at: At);
         /// All of its warps have ended, and the warpgroup goes on.

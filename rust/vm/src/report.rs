@@ -163,6 +163,7 @@ impl Report {
         let (findings, suppressed) = merge::merge(&program.options, findings);
         let verdict = match findings.first().map(|f| f.severity) {
             Some(Severity::Error) => Verdict::Failed,
+            _ if !program.options.left_out.is_empty() => Verdict::Incomplete,
             Some(Severity::Warning) => Verdict::Findings,
             Some(Severity::Lint) | None => Verdict::Clean,
         };
@@ -233,6 +234,15 @@ impl Finding {
             seeds: vec![schedule.seed],
             replay: schedule::replay(&program.options, schedule),
             count: 1,
+        }
+    }
+
+    /// Something was left out of the run.
+    pub(crate) fn from_gap(program: &Program, schedule: &Schedule, what: &str) -> Finding {
+        Finding {
+            severity: Severity::Warning,
+            hint: Some("what it returns is unwritten memory".to_owned()),
+            ..garbage::finding(program, schedule, &crate::rules::L4, format!("{what} was left out"))
         }
     }
 

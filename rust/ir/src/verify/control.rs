@@ -66,6 +66,10 @@ fn allocation(c: &Check<'_>, alloc: &Alloc) -> Rule {
                 let fits = !tile.is_empty() && !tile.contains(&0);
                 ensure(fits, "tiling", "sizes of at least 1", format_args!("{tile:?}"))
             }
+            LayoutTransform::Within(_) => {
+                let shares = matches!(alloc.space, Space::Smem | Space::Tmem);
+                ensure(shares, "space of a union", "smem or tmem", alloc.space)
+            }
             LayoutTransform::Swizzle(bytes) => ensure(*bytes > 0, "swizzle", "at least 1", bytes),
         }),
         AllocKind::Barrier { arrivals, .. } => {

@@ -66,6 +66,15 @@ impl<O: Observer> Ctx<'_, O> {
             ticket,
             parts: Vec::new(),
         };
+        if let Some(key) = key.filter(|_| !more) {
+            let index = key.index as usize;
+            if !load.peers.is_empty() {
+                load.ordinal = self.barriers(key).count_collective(index);
+            }
+            if load.arrives {
+                self.expect(key)?;
+            }
+        }
         if O::WATCHES {
             self.issue_load(&load)?;
             if more && key.is_none() {
@@ -77,20 +86,13 @@ impl<O: Observer> Ctx<'_, O> {
             return Ok(Flow::Next);
         }
         load.parts = std::mem::take(&mut self.thread.queues.parts);
-        let Some(key) = key else {
+        if key.is_none() {
             self.thread.queues.copies.push(load);
             self.thread.queues.copies.commit();
             if self.cluster.engines.completion == AsyncCompletion::Eager {
                 return self.wait_gmem_to_smem(0);
             }
             return Ok(Flow::Next);
-        };
-        let index = key.index as usize;
-        if !load.peers.is_empty() {
-            load.ordinal = self.barriers(key).count_collective(index);
-        }
-        if load.arrives {
-            self.expect(key)?;
         }
         self.cluster.engines.loads.push_back(load);
         if self.cluster.engines.completion == AsyncCompletion::Eager {
@@ -186,7 +188,8 @@ impl<O: Observer> Ctx<'_, O> {
         }
     }
 
-    /// Announces an arrival by an engine.
+    /// Announces an arrival by an engine. An observer is told of the operation afterwards: to make
+    /// room, this may complete the phase before.
     pub(super) fn expect(&mut self, key: BarrierKey) -> Result<()> {
         let index = key.index as usize;
         let mut outcome = self.barriers(key).expect(index);

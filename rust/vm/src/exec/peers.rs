@@ -82,10 +82,10 @@ impl<O: Observer> Ctx<'_, O> {
             ticket: self.cluster.engines.ticket(),
             parts: Vec::new(),
         };
+        self.expect(key)?;
         if O::WATCHES {
             self.issue_load(&load)?;
         }
-        self.expect(key)?;
         self.cluster.engines.loads.push_back(load);
         if self.cluster.engines.completion == AsyncCompletion::Eager {
             self.complete_all()?;

@@ -199,6 +199,7 @@ impl<O: Observer> Ctx<'_, O> {
 
     fn free(&mut self, base: Base) {
         if O::WATCHES {
+            self.check_settled(base);
             let (at, what) = (self.at(), self.allocated(base));
             self.worker.observer.on_free(at, what);
         }

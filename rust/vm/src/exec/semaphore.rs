@@ -5,6 +5,7 @@ use crate::machine::{Ctx, Flow, Result};
 use crate::memory::{Base, RefVal};
 use crate::observer::{Observer, SemaphoreId};
 use crate::trap::{Access, BarrierName, Waiting};
+use pallas_rs_ir::AllocKind;
 
 const BYTES: usize = 4;
 
@@ -78,6 +79,25 @@ impl<O: Observer> Ctx<'_, O> {
             Base::Barrier { .. } | Base::Thread(_) => unreachable!("the verifier saw GMEM"),
         };
         SemaphoreId { owner, base, index: view.offset as u64 }
+    }
+
+    /// Tells an observer of semaphores that are not zero when their scope ends.
+    pub(super) fn check_settled(&mut self, base: Base) {
+        let Base::Block { block, index } = base else { return };
+        let entry = &self.cluster.blocks[block as usize].buffers[index as usize];
+        let Some(alloc) = entry.as_ref().map(|data| data.alloc) else { return };
+        let spec = &self.call.code.allocs[alloc as usize];
+        if spec.kind != AllocKind::Semaphore {
+            return;
+        }
+        for at in 0..spec.shape.iter().product::<usize>() {
+            let view = RefVal { offset: at as i64, ..RefVal::whole(base, &[]) };
+            let value = self.semaphore_value(&view);
+            if value != 0 {
+                let id = self.semaphore_id(&view);
+                self.worker.observer.on_unsettled(id, value);
+            }
+        }
     }
 
     /// What a thread that blocked at a semaphore waits for.

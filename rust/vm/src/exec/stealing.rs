@@ -70,10 +70,10 @@ impl<O: Observer> Ctx<'_, O> {
         if group[0] == self.thread.block {
             self.ask(key, load.ordinal, group.len());
         }
+        self.expect(key)?;
         if O::WATCHES {
             self.issue_load(&load)?;
         }
-        self.expect(key)?;
         self.cluster.engines.loads.push_back(load);
         if self.cluster.engines.completion == AsyncCompletion::Eager {
             self.complete_all()?;

@@ -173,6 +173,7 @@ impl<O: Observer> Ctx<'_, O> {
         let mut arrivals = PerBlock::new();
         for key in keys {
             let ticket = self.cluster.engines.ticket();
+            self.expect(key)?;
             if O::WATCHES {
                 let at = self.at();
                 let operation = Operation {
@@ -186,7 +187,6 @@ impl<O: Observer> Ctx<'_, O> {
                 };
                 self.worker.observer.on_issue(at, operation)?;
             }
-            self.expect(key)?;
             arrivals.push((key, ticket));
         }
         self.issue_tensor(Work::Commit(arrivals))

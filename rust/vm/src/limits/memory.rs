@@ -2,7 +2,7 @@
 
 use super::Device;
 use crate::trap::{Limit, Trap, TrapKind};
-use pallas_rs_ir::{Alloc, AllocKind, Op, Program, Region, Space, SpanId};
+use pallas_rs_ir::{Alloc, AllocKind, Op, Program, Region, Space, SpanId, Within};
 
 /// Every allocation in SMEM begins at a multiple of this many bytes.
 const SMEM_ALIGNMENT: u64 = 1024;
@@ -67,11 +67,10 @@ fn peak(region: &Region, size: &impl Fn(&Alloc) -> u64) -> Peak {
             }
         }
         if let Op::Scope { allocs, .. } = &inst.op {
-            for alloc in allocs {
-                let bytes = size(alloc);
+            for (name, bytes) in sizes(allocs, size) {
                 if bytes > 0 {
                     inner.total = inner.total.saturating_add(bytes);
-                    inner.users.push((alloc.name.clone(), bytes));
+                    inner.users.push((name, bytes));
                     inner.span.get_or_insert(inst.span);
                 }
             }
@@ -81,6 +80,29 @@ fn peak(region: &Region, size: &impl Fn(&Alloc) -> u64) -> Peak {
         }
     }
     most
+}
+
+/// What each allocation of a scope takes. A union takes as much as the member that ends last.
+fn sizes(allocs: &[Alloc], size: &impl Fn(&Alloc) -> u64) -> Vec<(String, u64)> {
+    let mut all: Vec<(String, u64)> = Vec::new();
+    let mut unions: Vec<(u32, usize)> = Vec::new();
+    for alloc in allocs {
+        let bytes = size(alloc);
+        let Some(Within { union, offset }) = alloc.within() else {
+            all.push((alloc.name.clone(), bytes));
+            continue;
+        };
+        let bytes = bytes.saturating_add(offset as u64);
+        match unions.iter().find(|(known, _)| *known == union) {
+            Some(&(_, at)) => all[at].1 = all[at].1.max(bytes),
+            None => {
+                let name = alloc.name.split('[').next().unwrap_or_default().to_owned();
+                unions.push((union, all.len()));
+                all.push((name, bytes));
+            }
+        }
+    }
+    all
 }
 
 fn elements(alloc: &Alloc) -> u64 {

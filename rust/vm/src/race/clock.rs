@@ -66,6 +66,9 @@ pub(crate) struct View {
     pub(crate) known: VClock,
     /// The part of it that is visible to the async proxy.
     pub(crate) fenced: VClock,
+    /// The part of it that orders tensor memory: what came by way of barriers that order the tensor
+    /// core. Kept only where a kernel has tensor memory.
+    pub(crate) tensor: VClock,
     /// What it knows of other clusters, by way of semaphores. Components belong to their cluster.
     pub(crate) others: BTreeMap<u64, VClock>,
 }
@@ -76,6 +79,7 @@ impl View {
     pub(crate) fn join(&mut self, other: &View) {
         self.known.join(&other.known);
         self.fenced.join(&other.fenced);
+        self.tensor.join(&other.tensor);
         self.join_others(other);
     }
 
@@ -88,7 +92,7 @@ impl View {
     /// What the threads of cluster `theirs` learn that know this, a view of cluster `mine`.
     pub(crate) fn seen_from(&self, mine: u64, theirs: u64) -> View {
         if mine == theirs {
-            return self.clone();
+            return View { tensor: VClock::default(), ..self.clone() };
         }
         let mut view = View { others: self.others.clone(), ..View::default() };
         view.others.entry(mine).or_default().join(&self.known);
@@ -105,6 +109,7 @@ impl View {
     pub(crate) fn clear(&mut self) {
         self.known.clear();
         self.fenced.clear();
+        self.tensor.clear();
         self.others.clear();
     }
 }

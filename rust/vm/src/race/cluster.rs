@@ -1,12 +1,13 @@
 //! What the detector knows while a cluster runs: views of its threads, barriers, queues, memory.
 
 use super::clock::{Component, Tick, VClock, View};
-use super::finding::BarrierRef;
+use super::finding::{BarrierRef, Code};
 use super::shadow::{Past, Shadow};
+use super::union::Unions;
 use crate::observer::{Allocated, At, BarrierId, BaseId, Engine};
 use crate::sync::mbarrier::WARPS;
 use pallas_rs_ir::Space;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// Components of one thread: itself, and the queues of what it has issued.
@@ -49,8 +50,6 @@ pub(super) struct ThreadClock {
     pub(super) copies: Tick,
     /// Products and copies given to the tensor core.
     pub(super) tensor: Tick,
-    /// By product or copy: the thread's own tick when it was issued.
-    pub(super) tensor_issues: Vec<Tick>,
     /// Products and copies of other threads that its own products come after: a commit of its own
     /// is one for them too.
     pub(super) tensor_parents: Vec<(Component, Tick)>,
@@ -62,6 +61,8 @@ pub(super) struct ThreadClock {
 #[derive(Debug)]
 pub(super) struct BarrierClock {
     pub(super) component: Component,
+    /// Whether it orders the tensor core.
+    pub(super) orders_tensor: bool,
     /// Completed phases.
     pub(super) phase: Tick,
     /// What arrivals of the phase with this parity publish.
@@ -86,6 +87,7 @@ pub(super) struct Issued {
 pub(super) struct Leftover {
     pub(super) block: u32,
     pub(super) past: Past,
+    pub(super) code: Code,
     pub(super) alloc: Option<u32>,
 }
 
@@ -93,6 +95,8 @@ pub(super) struct Leftover {
 #[derive(Debug)]
 pub(super) struct ClusterClock {
     threads_per_block: u32,
+    /// Whether views tell apart what orders tensor memory.
+    tensor: bool,
     /// Threads that are warpgroups. The warps of the n-th come behind them, from 4n on.
     warpgroups: u32,
     pub(super) threads: Vec<ThreadClock>,
@@ -112,21 +116,33 @@ pub(super) struct ClusterClock {
     pub(super) live_blocks: u32,
     /// What was still at work on SMEM or TMEM when its scope ended.
     pub(super) leftovers: Vec<Leftover>,
+    pub(super) unions: Unions,
+    /// Allocations of barriers that do not order the tensor core, by block.
+    pub(super) plain: FxHashSet<(u32, u32)>,
     /// Last phases of barriers that are gone and that nobody observed, by block.
     pub(super) unseen: Vec<(u32, BarrierRef, At)>,
 }
 
 impl ClusterClock {
-    pub(super) fn new(blocks: u32, threads_per_block: u32, warps: bool) -> ClusterClock {
+    pub(super) fn new(
+        blocks: u32,
+        threads_per_block: u32,
+        warps: bool,
+        tensor: bool,
+    ) -> ClusterClock {
         let mut threads = Vec::new();
         let warpgroups = blocks * threads_per_block;
         for t in 0..if warps { warpgroups * (1 + WARPS as u32) } else { warpgroups } {
             let mut thread = ThreadClock { own: 1, ..ThreadClock::default() };
             thread.view.known.learn(Component(t * PER_THREAD), 1);
+            if tensor {
+                thread.view.tensor.learn(Component(t * PER_THREAD), 1);
+            }
             threads.push(thread);
         }
         ClusterClock {
             threads_per_block,
+            tensor,
             warpgroups,
             threads,
             barriers: FxHashMap::default(),
@@ -138,6 +154,8 @@ impl ClusterClock {
             issued: Vec::new(),
             live_blocks: blocks,
             leftovers: Vec::new(),
+            unions: Unions::default(),
+            plain: FxHashSet::default(),
             unseen: Vec::new(),
         }
     }
@@ -217,10 +235,12 @@ impl ClusterClock {
     pub(super) fn barrier(&mut self, id: BarrierId) -> &mut BarrierClock {
         let first = self.threads.len() as u32 * PER_THREAD;
         let list = &mut self.barrier_list;
+        let orders_tensor = !self.plain.contains(&(id.block, id.base));
         let at = *self.barriers.entry(id).or_insert_with(|| {
             let component = Component(first + list.len() as u32);
             let clock = BarrierClock {
                 component,
+                orders_tensor,
                 phase: 0,
                 completed: None,
                 slots: Default::default(),
@@ -250,11 +270,17 @@ impl ClusterClock {
     /// them stays ordered.
     pub(super) fn free_barriers(&mut self, block: u32, base: u32) {
         self.barriers.retain(|id, _| id.block != block || id.base != base);
+        self.plain.remove(&(block, base));
     }
 
     /// Publishes a view on the phase of a barrier that is being arrived on.
     pub(super) fn publish(&mut self, id: BarrierId, phase: Tick, view: &View) {
-        self.barrier(id).slots[(phase % 2) as usize].join(view);
+        let barrier = self.barrier(id);
+        let slot = &mut barrier.slots[(phase % 2) as usize];
+        slot.join(view);
+        if !barrier.orders_tensor {
+            slot.tensor.clear();
+        }
     }
 
     /// A release: later accesses of the thread are not part of what it just published.
@@ -264,6 +290,9 @@ impl ClusterClock {
         clock.own += 1;
         let own = clock.own;
         clock.view.known.learn(component, own);
+        if self.tensor {
+            clock.view.tensor.learn(component, own);
+        }
     }
 
     /// A thread knows that all but the last `pending` groups that `of` gave to an engine are complete.
@@ -296,6 +325,9 @@ impl ClusterClock {
             let component = self.component(meaning);
             let view = &mut self.threads[thread as usize].view;
             view.known.learn(component, groups.saturating_sub(pending));
+            if self.tensor {
+                view.tensor.learn(component, groups.saturating_sub(pending));
+            }
         }
     }
 

@@ -2,9 +2,9 @@
 
 mod check;
 
-use super::clock::{Tick, View};
+use super::clock::{Tick, VClock, View};
 use super::cluster::{ClusterClock, Issued, Meaning};
-use super::finding::{BarrierRef, Code, Race, Side};
+use super::finding::{BarrierRef, Code, FlatWindow, Memory, Missing, Race, Side};
 use super::judge::Access;
 use super::order::GridOrder;
 use super::shadow::Shadow;
@@ -14,7 +14,7 @@ use crate::observer::{
 };
 use crate::trap::Trap;
 use check::{barrier_rule, end_wait};
-use pallas_rs_ir::{Program, Space, SpanId};
+use pallas_rs_ir::{Alloc, AllocKind, Program, Space, SpanId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -28,12 +28,16 @@ pub(crate) struct RaceDetector {
     threads: u32,
     warps: bool,
     order: GridOrder,
+    /// What the program allocates, in the order of its text.
+    allocs: Vec<Alloc>,
     /// A write that races with a write has been reported: do they put the same value there?
     undecided: Option<usize>,
     clusters: FxHashMap<u64, ClusterClock>,
     gmem: FxHashMap<u32, Shadow>,
     /// What signals of a semaphore publish, by the cluster they came from.
     semaphores: FxHashMap<SemaphoreId, BTreeMap<u64, View>>,
+    /// The latest signal of a semaphore.
+    signalled: FxHashMap<SemaphoreId, At>,
     races: Vec<Race>,
     known: FxHashMap<Key, usize>,
 }
@@ -44,6 +48,7 @@ impl RaceDetector {
     pub(crate) fn new(blocks: u32, threads: u32, warps: bool) -> RaceDetector {
         RaceDetector {
             order: GridOrder::default(),
+            allocs: Vec::new(),
             undecided: None,
             blocks,
             threads,
@@ -51,6 +56,7 @@ impl RaceDetector {
             clusters: FxHashMap::default(),
             gmem: FxHashMap::default(),
             semaphores: FxHashMap::default(),
+            signalled: FxHashMap::default(),
             races: Vec::new(),
             known: FxHashMap::default(),
         }
@@ -58,10 +64,16 @@ impl RaceDetector {
 
     /// As the program says: which grid points one block runs in order, and what lives how long.
     #[must_use]
-    pub(crate) fn of(program: &Program, bounds: &[u64], warps: bool) -> RaceDetector {
+    pub(crate) fn of(
+        program: &Program,
+        allocs: &[Alloc],
+        bounds: &[u64],
+        warps: bool,
+    ) -> RaceDetector {
         let blocks = program.cluster.iter().product::<usize>() as u32;
         RaceDetector {
             order: GridOrder::new(bounds, &program.sequential),
+            allocs: allocs.to_vec(),
             ..RaceDetector::new(blocks, program.num_threads as u32, warps)
         }
     }
@@ -73,7 +85,9 @@ impl RaceDetector {
 
     fn cluster(&mut self, number: u64) -> &mut ClusterClock {
         let (blocks, threads, warps) = (self.blocks, self.threads, self.warps);
-        self.clusters.entry(number).or_insert_with(|| ClusterClock::new(blocks, threads, warps))
+        let tensor = self.allocs.is_empty() || self.allocs.iter().any(|a| a.space == Space::Tmem);
+        let new = || ClusterClock::new(blocks, threads, warps, tensor);
+        self.clusters.entry(number).or_insert_with(new)
     }
 }
 
@@ -114,9 +128,22 @@ impl Observer for RaceDetector {
     }
 
     fn on_alloc(&mut self, at: At, what: Allocated, alloc: u32) {
-        let clock = self.cluster(at.thread.cluster);
+        self.cluster(at.thread.cluster);
+        let clock = self.clusters.get_mut(&at.thread.cluster).expect("it has just been made");
+        let spec = self.allocs.get(alloc as usize);
         let owner = clock.owner(at, what);
         clock.allocs.insert((what, owner), alloc);
+        if let Some(spec) = spec {
+            match (what, &spec.kind) {
+                (Allocated::Data(base), _) => clock.unions.enter(base, owner, spec),
+                (
+                    Allocated::Barriers(base),
+                    AllocKind::Barrier { orders_tensor_core: false, .. }
+                    | AllocKind::ClusterBarrier { orders_tensor_core: false, .. },
+                ) => drop(clock.plain.insert((owner, base))),
+                (Allocated::Barriers(_), _) => {}
+            }
+        }
         if let Allocated::Data(BaseId { space: Space::Smem | Space::Tmem, .. }) = what {
             self.check_begin(at);
         }
@@ -138,6 +165,7 @@ impl Observer for RaceDetector {
         let owner = clock.owner(at, what);
         match what {
             Allocated::Data(base) => {
+                clock.unions.leave(base, owner);
                 if let Some(shadow) = clock.memory.remove(&(base, owner)) {
                     self.check_end(at, base, owner, &shadow);
                 }
@@ -166,7 +194,7 @@ impl Observer for RaceDetector {
         let tick = clock.threads[thread as usize].own;
         self.check(
             &window,
-            Access { component, tick, side: Side { at, kind, proxy, engine: None } },
+            Access { component, tick, issued: tick, side: Side { at, kind, proxy, engine: None } },
         );
         Ok(())
     }
@@ -226,8 +254,10 @@ impl Observer for RaceDetector {
         let number = at.thread.cluster;
         let clock = self.cluster(number);
         let thread = clock.thread(at);
-        let view = clock.threads[thread as usize].view.clone();
+        let view =
+            View { tensor: VClock::default(), ..clock.threads[thread as usize].view.clone() };
         clock.bump(thread);
+        self.signalled.insert(semaphore, at);
         self.semaphores.entry(semaphore).or_default().entry(number).or_default().join(&view);
     }
 
@@ -241,6 +271,33 @@ impl Observer for RaceDetector {
         let thread = clock.thread(at);
         clock.threads[thread as usize].view.join(&learnt);
         clock.bump(thread);
+    }
+
+    fn on_unsettled(&mut self, semaphore: SemaphoreId, value: u32) {
+        let Some(&at) = self.signalled.get(&semaphore) else { return };
+        let memory = match semaphore.owner {
+            None => Some(Memory::Arg(semaphore.base)),
+            Some((cluster, block)) => {
+                let base = BaseId { space: Space::Gmem, number: semaphore.base };
+                let allocs = self.clusters.get(&cluster).map(|clock| &clock.allocs);
+                let alloc = allocs.and_then(|a| a.get(&(Allocated::Data(base), block)));
+                alloc.copied().map(Memory::Alloc)
+            }
+        };
+        let window =
+            FlatWindow { offset: semaphore.index as i64, sizes: Vec::new(), strides: Vec::new() };
+        self.report(Race {
+            code: Code::L2,
+            earlier: None,
+            later: Side { at, kind: AccessKind::Write, proxy: Proxy::Generic, engine: None },
+            memory,
+            window: Some(window),
+            barrier: None,
+            missing: Missing::SemaphoreWait,
+            ticks: (0, Tick::from(value)),
+            same_value: false,
+            count: 1,
+        });
     }
 
     fn on_twin(&mut self, at: At, barrier: BarrierId, phase: u64) {
@@ -297,7 +354,6 @@ impl Observer for RaceDetector {
             Engine::Tcgen05 | Engine::TmemCopy => {
                 let state = &mut clock.threads[thread as usize];
                 state.tensor += 1;
-                state.tensor_issues.push(state.own);
                 let meaning = if operation.engine == Engine::Tcgen05 {
                     Meaning::Tcgen05(thread)
                 } else {
@@ -321,9 +377,11 @@ impl Observer for RaceDetector {
                 let done = clock.threads[thread as usize].tensor;
                 for meaning in [Meaning::Tcgen05(thread), Meaning::TmemCopy(thread)] {
                     view.known.learn(clock.component(meaning), done);
+                    view.tensor.learn(clock.component(meaning), done);
                 }
                 for &(component, tick) in &clock.threads[thread as usize].tensor_parents {
                     view.known.learn(component, tick);
+                    view.tensor.learn(component, tick);
                 }
                 clock.in_flight.insert(operation.ticket, view);
                 clock.bump(thread);
@@ -355,8 +413,10 @@ impl Observer for RaceDetector {
             clock.note(Issued { component, tick, engine: operation.engine, at });
         }
         let side = |kind| Side { at, kind, proxy, engine: Some(operation.engine) };
+        let issued = self.cluster(number).threads[thread as usize].own;
         for window in operation.reads {
-            self.check(window, Access { component: read, tick, side: side(AccessKind::Read) });
+            let side = side(AccessKind::Read);
+            self.check(window, Access { component: read, tick, issued, side });
         }
         let kind = match operation.engine {
             Engine::TmaStore | Engine::PeerStore if operation.accumulates => AccessKind::Atomic,
@@ -372,9 +432,10 @@ impl Observer for RaceDetector {
             | Engine::TmemStore => AccessKind::Write,
         };
         for window in operation.writes {
-            self.check(window, Access { component: write, tick, side: side(kind) });
+            self.check(window, Access { component: write, tick, issued, side: side(kind) });
         }
-        self.multicast(at, &operation, tick, side(kind));
+        let access = Access { component: write, tick, issued, side: side(kind) };
+        self.multicast(at, &operation, access);
         // What the issuer does from here on is not ordered before the completion.
         self.cluster(number).bump(thread);
         Ok(())
@@ -425,14 +486,14 @@ impl Observer for RaceDetector {
 impl RaceDetector {
     /// What a multicast load writes in the other blocks: it may come before they ask for it, and is
     /// complete when their own barrier says so. The barriers of all go through the same phases.
-    fn multicast(&mut self, at: At, operation: &Operation<'_>, tick: Tick, side: Side) {
+    fn multicast(&mut self, at: At, operation: &Operation<'_>, access: Access) {
         let Some(barrier) = operation.barrier else { return };
         let others = operation.multicast.iter().filter(|&&block| block != at.thread.block);
         for &block in others {
             let clock = self.cluster(at.thread.cluster);
             let component = clock.barrier(BarrierId { block, ..barrier }).component;
             for window in operation.writes {
-                self.check(&Window { block, ..*window }, Access { component, tick, side });
+                self.check(&Window { block, ..*window }, Access { component, ..access });
             }
         }
     }

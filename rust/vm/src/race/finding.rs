@@ -10,12 +10,16 @@ pub(crate) enum Code {
     A1,
     /// SMEM, across the blocks of a cluster.
     A2,
+    /// Tensor memory, two threads.
+    A3,
     /// GMEM within a cluster.
     A4,
     /// GMEM across clusters.
     A5,
     /// An atomic beside a plain access.
     A7,
+    /// Members of a union.
+    A8,
     /// Generic write, then a read of the async proxy without a fence.
     B1,
     /// Generic read, then a write of the async proxy without a fence.
@@ -42,6 +46,8 @@ pub(crate) enum Code {
     C10,
     /// Tensor memory used while a load or store of it is in flight.
     C11,
+    /// Tensor memory handed over by a barrier that does not order the tensor core.
+    C13,
     /// A block ends with asynchronous work that nobody waited for.
     C14,
     /// The memory of a scope is used again while an operation on it is in flight.
@@ -56,6 +62,10 @@ pub(crate) enum Code {
     D9,
     /// A block ends while a peer may still access its memory.
     F1,
+    /// Tensor memory of a scope is used again while an operation on it is in flight.
+    F3,
+    /// A semaphore that is not zero at the end.
+    L2,
     /// A phase may complete before a participant has seen the one before.
     D2,
 }
@@ -84,6 +94,12 @@ pub(crate) enum Missing {
     },
     /// The group was never committed.
     Commit,
+    /// The barrier between the two should order the tensor core.
+    TensorBarrier,
+    /// A wait that takes from the semaphore what is left.
+    SemaphoreWait,
+    /// A write through the member of the union that is read.
+    WriteThroughMember,
 }
 
 /// An array of the program.

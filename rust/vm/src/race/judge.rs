@@ -12,6 +12,8 @@ use pallas_rs_ir::Space;
 pub(super) struct Access {
     pub(super) component: Component,
     pub(super) tick: Tick,
+    /// The own tick of the thread that makes or issues it.
+    pub(super) issued: Tick,
     pub(super) side: Side,
 }
 
@@ -36,9 +38,10 @@ pub(super) fn is_pipelined(cluster: &ClusterClock, earlier: &Past, access: &Acce
         Meaning::Tcgen05(t) if wrote && writes => t,
         _ => return false,
     };
-    let issued = cluster.threads[issuer as usize].tensor_issues[earlier.tick as usize - 1];
-    let view = &cluster.threads[cluster.thread(later.at) as usize].view;
-    view.known.get(cluster.component(Meaning::Thread(issuer))) >= issued
+    let thread = cluster.thread(later.at);
+    let view = &cluster.threads[thread as usize].view;
+    let issuing = cluster.component(Meaning::Thread(issuer));
+    issuer == thread || view.tensor.get(issuing) >= earlier.issued
 }
 
 /// Whether an access races with an earlier one that it overlaps.
@@ -69,7 +72,12 @@ pub(super) fn judge(
     let clock = &cluster.threads[thread as usize];
     let known = clock.view.known.get(earlier.component);
     let meaning = cluster.meaning(earlier.component);
+    let in_tmem = window.base.space == Space::Tmem;
+    let issuer = cluster.thread(earlier.at);
     if known >= earlier.tick {
+        if in_tmem && issuer != thread && clock.view.tensor.get(earlier.component) < earlier.tick {
+            return Some(Fault { code: Code::C13, missing: Missing::TensorBarrier, known });
+        }
         return fence_missing(cluster, earlier, access, window).map(|(code, missing)| Fault {
             code,
             missing,
@@ -88,6 +96,12 @@ pub(super) fn judge(
     }
     if is_pipelined(cluster, earlier, access) {
         return None;
+    }
+    let issue = cluster.component(Meaning::Thread(issuer));
+    let of_thread =
+        matches!(meaning, Meaning::Thread(_) | Meaning::TmemLoad(_) | Meaning::TmemStore(_));
+    if in_tmem && of_thread && issuer != thread && clock.view.known.get(issue) < earlier.issued {
+        return Some(Fault { code: Code::A3, missing: Missing::Synchronisation, known });
     }
     let writes = earlier.kind != AccessKind::Read;
     let wait = |engine, issued: Tick, read_only| {
@@ -118,19 +132,17 @@ pub(super) fn judge(
             } else {
                 Engine::TmemCopy
             };
-            let in_tmem = window.base.space == Space::Tmem;
             let missing = Missing::GroupWait { engine, pending: 0, read_only: false };
             (if in_tmem { Code::C10 } else { Code::C7 }, missing)
         }
-        Meaning::TmemLoad(t) if own(t) => {
+        Meaning::TmemLoad(_) => {
             let (engine, pending, read_only) = (Engine::TmemLoad, 0, false);
             (Code::C11, Missing::GroupWait { engine, pending, read_only })
         }
-        Meaning::TmemStore(t) if own(t) => {
+        Meaning::TmemStore(_) => {
             let (engine, pending, read_only) = (Engine::TmemStore, 0, false);
             (Code::C11, Missing::GroupWait { engine, pending, read_only })
         }
-        Meaning::TmemLoad(_) | Meaning::TmemStore(_) => (Code::C11, Missing::Synchronisation),
         Meaning::StoreRead(_) => (Code::C3, Missing::Synchronisation),
         Meaning::StoreWrite(_) => (Code::C4, Missing::Synchronisation),
         Meaning::Wgmma(_) => (Code::C7, Missing::Synchronisation),
@@ -139,10 +151,9 @@ pub(super) fn judge(
             let code = match window.base.space {
                 Space::Gmem => Code::A4,
                 Space::Regs => Code::C8,
-                Space::Smem | Space::Tmem if earlier.at.thread.block == later.at.thread.block => {
-                    Code::A1
-                }
-                Space::Smem | Space::Tmem => Code::A2,
+                Space::Tmem => Code::A3,
+                Space::Smem if earlier.at.thread.block == later.at.thread.block => Code::A1,
+                Space::Smem => Code::A2,
             };
             (plain(code), Missing::Synchronisation)
         }

@@ -14,7 +14,7 @@
 //! without findings has none in any schedule (`docs/memory-model.md` has the argument).
 //!
 //! # Not modelled
-//! Memory that `RefUnion` members share; races with other kernels. The CUDA threads of a warpgroup are
+//! Races with other kernels. The CUDA threads of a warpgroup are
 //! told apart only in inline bodies (`crate::lanes`), its warps only where they run by themselves.
 //!
 //! # Sources
@@ -30,6 +30,7 @@ mod order;
 mod shadow;
 #[cfg(test)]
 mod tests;
+mod union;
 mod window;
 
 pub(crate) use detector::RaceDetector;

@@ -10,7 +10,7 @@
 
 use super::clock::{Component, Tick};
 use super::window::ByteWindow;
-use crate::observer::{AccessKind, At, Proxy};
+use crate::observer::{AccessKind, At, BaseId, Proxy};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -24,6 +24,10 @@ pub(crate) struct Past {
     pub(crate) component: Component,
     /// ... and how far.
     pub(crate) tick: Tick,
+    /// The own tick of the thread that made or issued it, at that moment.
+    pub(crate) issued: Tick,
+    /// The allocation it named: members of a union share a shadow.
+    pub(crate) base: BaseId,
     pub(crate) kind: AccessKind,
     pub(crate) proxy: Proxy,
     pub(crate) at: At,

@@ -56,6 +56,11 @@ impl ByteWindow {
         Some(ByteWindow { start, run, dims: merged })
     }
 
+    /// The same bytes, further on.
+    pub(crate) fn shifted(self, bytes: i64) -> ByteWindow {
+        ByteWindow { start: self.start + bytes, ..self }
+    }
+
     /// First byte, and the byte after the last one.
     pub(crate) fn hull(&self) -> (i64, i64) {
         (self.start, self.start + self.extent(0))

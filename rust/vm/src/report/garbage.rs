@@ -59,7 +59,12 @@ impl Finding {
     }
 }
 
-fn finding(program: &Program, schedule: &Schedule, rule: &Rule, message: String) -> Finding {
+pub(super) fn finding(
+    program: &Program,
+    schedule: &Schedule,
+    rule: &Rule,
+    message: String,
+) -> Finding {
     Finding {
         code: rule.code,
         class: rule.class,

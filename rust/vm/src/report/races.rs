@@ -66,9 +66,11 @@ fn rule(code: Code) -> &'static Rule {
     match code {
         Code::A1 => &rules::A1,
         Code::A2 => &rules::A2,
+        Code::A3 => &rules::A3,
         Code::A4 => &rules::A4,
         Code::A5 => &rules::A5,
         Code::A7 => &rules::A7,
+        Code::A8 => &rules::A8,
         Code::B1 => &rules::B1,
         Code::B2 => &rules::B2,
         Code::B3 => &rules::B3,
@@ -82,6 +84,7 @@ fn rule(code: Code) -> &'static Rule {
         Code::C8 => &rules::C8,
         Code::C10 => &rules::C10,
         Code::C11 => &rules::C11,
+        Code::C13 => &rules::C13,
         Code::C14 => &rules::C14,
         Code::C15 => &rules::C15,
         Code::C16 => &rules::C16,
@@ -90,6 +93,8 @@ fn rule(code: Code) -> &'static Rule {
         Code::D8 => &rules::D8,
         Code::D9 => &rules::D9,
         Code::F1 => &rules::F1,
+        Code::F3 => &rules::F3,
+        Code::L2 => &rules::L2,
     }
 }
 
@@ -99,7 +104,8 @@ fn severity(program: &Program, code: Code) -> Severity {
     if rule(code).severity == Severity::Lint {
         return Severity::Lint;
     }
-    let lenient = rule(code).severity == Severity::Warning && !program.options.strict_proxy;
+    let strict = program.options.strict_proxy && matches!(code, Code::B2 | Code::B4);
+    let lenient = rule(code).severity == Severity::Warning && !strict;
     let raises = program.options.on_race == OnRace::Raise;
     if raises && !lenient { Severity::Error } else { Severity::Warning }
 }
@@ -108,12 +114,25 @@ fn sentence(race: &Race, name: &str, barrier: &str) -> (String, Option<&'static 
     let (text, hint) = match race.code {
         Code::A1 => (format!("two threads of a block race on {name}"), None),
         Code::A2 => (format!("two blocks of a cluster race on {name}"), None),
+        Code::A3 => (format!("two threads race on {name}, which is in tensor memory"), None),
         Code::A4 => (format!("two threads of a cluster race on {name}"), None),
         Code::A5 => (
             format!("different grid points race on {name}"),
             Some("a GPU runs the points of a grid at the same time, in any order"),
         ),
         Code::A7 => (format!("an atomic operation and a plain access race on {name}"), None),
+        Code::A8 => match race.earlier {
+            Some(_) => (
+                format!("{name} and another member of its union are used at the same time"),
+                Some("the members of a `RefUnion` are the same bytes"),
+            ),
+            None => (
+                format!("{name} is read, but its bytes were last written through another member"),
+                Some(
+                    "the members of a `RefUnion` are the same bytes; each is read as it was written",
+                ),
+            ),
+        },
         Code::B1 => (
             format!("an asynchronous engine reads {name} before a write to it is visible to it"),
             Some("TMA and tensor cores see SMEM through another proxy than loads and stores do"),
@@ -144,7 +163,7 @@ fn sentence(race: &Race, name: &str, barrier: &str) -> (String, Option<&'static 
             ),
             Some("a wait covers committed groups only"),
         ),
-        Code::C15 => {
+        Code::C15 | Code::F3 => {
             let what = race.later.engine.map_or("an operation", engine);
             (
                 format!(
@@ -164,6 +183,10 @@ fn sentence(race: &Race, name: &str, barrier: &str) -> (String, Option<&'static 
             Some("the next scope is given the same barriers without a new start, in that phase"),
         ),
         Code::D9 => (format!("nobody observes the last phase of {barrier}"), None),
+        Code::L2 => (
+            format!("semaphore {name} is {} at the end, and nobody waits for it", race.ticks.1),
+            Some("semaphores have to end at zero: the next kernel starts with what is left"),
+        ),
         Code::C7 => (format!("{name} is overwritten while a tensor core still reads it"), None),
         Code::C8 => (format!("accumulator {name} is accessed while wgmma is in flight"), None),
         Code::C10 => (
@@ -177,6 +200,12 @@ fn sentence(race: &Race, name: &str, barrier: &str) -> (String, Option<&'static 
             Some(
                 "wait_load_tmem() ends loads, commit_tmem() ends stores, and only a barrier with orders_tensor_core=True hands tensor memory to another thread",
             ),
+        ),
+        Code::C13 => (
+            format!(
+                "{name} is handed to another thread by a barrier that does not order the tensor core"
+            ),
+            None,
         ),
         Code::C14 => {
             let what = race.later.engine.map_or("an operation", engine);
@@ -219,6 +248,14 @@ fn missing(program: &Program, race: &Race, place: Option<&Place>) -> String {
         Missing::BarrierWait(barrier) => {
             format!("barrier_wait on {}", barrier_words(program, barrier))
         }
+        Missing::SemaphoreWait => "a semaphore_wait for what is left".to_owned(),
+        Missing::TensorBarrier => {
+            "orders_tensor_core=True on the barrier between the two".to_owned()
+        }
+        Missing::WriteThroughMember => match place {
+            Some(place) => format!("a write to `{}` before this read", place.name),
+            None => "a write before this read".to_owned(),
+        },
         Missing::Commit => "commit_group(), then a wait for that group".to_owned(),
         Missing::GroupWait { engine, pending, read_only } => match engine {
             Engine::TmaStore if read_only => {

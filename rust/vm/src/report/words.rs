@@ -368,7 +368,16 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
         1 => "one thread waits for something that nobody is left to do".to_owned(),
         n => format!("{n} threads wait for each other, or for something that nobody is left to do"),
     };
-    let rule = if deadlock.clusters_waiting > 0 { &rules::E4 } else { &rules::E1 };
+    let at_semaphore =
+        |row: &crate::trap::DeadlockRow| matches!(row.waiting, Waiting::Semaphore { .. });
+    let at_barrier = |row: &crate::trap::DeadlockRow| {
+        matches!(row.waiting, Waiting::Barrier { .. } | Waiting::Named { .. })
+    };
+    let rule = match &deadlock.rows {
+        _ if deadlock.clusters_waiting > 0 => &rules::E4,
+        rows if rows.iter().any(at_semaphore) && !rows.iter().any(at_barrier) => &rules::E3,
+        _ => &rules::E1,
+    };
     let mut words = Words::new(rule, message);
     let mut missing: Vec<String> = Vec::new();
     for row in deadlock.rows.iter().take(MAX_ROWS) {
@@ -518,7 +527,8 @@ pub(super) fn place_box(place: &Place) -> String {
 
 /// A box of an array, and the array.
 pub(super) fn place(place: &Place) -> String {
-    let what = place.dtype.map_or("barrier", |d| d.name());
+    let counted = if place.space == Space::Gmem { "semaphore" } else { "barrier" };
+    let what = place.dtype.map_or(counted, |d| d.name());
     let shape: Vec<String> = place.shape.iter().map(ToString::to_string).collect();
     let space = match place.space {
         Space::Gmem => "GMEM",

@@ -33,9 +33,9 @@ super::rules! { NUMERICS:
         "design choice",
         "Code that does no harm is left to code review.",
         "" => "";
-    L2 Warning Always KernelError = "a semaphore is not zero at the end",
+    L2 Warning Races KernelError = "a semaphore is not zero at the end",
         "Pallas semaphores",
-        "Semaphores have to end as they began, or the next kernel starts with their value.",
+        "Semaphores of a scope or of the grid begin at zero and have to end so, or the next kernel starts with their value. Those that the caller passes are the caller's.",
         "pl.semaphore_signal(sem, 2)\npl.semaphore_wait(sem, 1)" =>
         "pl.semaphore_signal(sem, 2)\npl.semaphore_wait(sem, 2)";
     L3 Lint Never KernelError = "a synchronisation that is never the only one",

@@ -24,7 +24,6 @@ impl RaceDetector {
     }
 
     pub(super) fn check(&mut self, window: &Window<'_>, access: Access) {
-        let Some(bytes) = ByteWindow::new(window) else { return };
         let at = access.side.at;
         let number = at.thread.cluster;
         self.cluster(number);
@@ -33,14 +32,27 @@ impl RaceDetector {
             Space::Smem | Space::Tmem => Some(window.block),
             Space::Regs => Some(self.clusters[&number].thread(at)),
         };
+        let placed = match owner {
+            None => ByteWindow::new(window).map(|bytes| (window.base, bytes)),
+            Some(o) => self.clusters[&number].unions.place(window, o),
+        };
+        let Some((base, bytes)) = placed else { return };
+        if let Some(o) = owner {
+            let unions = &mut self.cluster(number).unions;
+            if unions.is_foreign(window, &bytes, access.side.kind, o) {
+                self.report_foreign(window, o, access.side);
+            }
+        }
         let mut shadow = match owner {
             None => self.gmem.remove(&window.base.number).unwrap_or_default(),
-            Some(o) => self.cluster(number).memory.remove(&(window.base, o)).unwrap_or_default(),
+            Some(o) => self.cluster(number).memory.remove(&(base, o)).unwrap_or_default(),
         };
         let past = Past {
             cluster: number,
             component: access.component,
             tick: access.tick,
+            issued: access.issued,
+            base: window.base,
             kind: access.side.kind,
             proxy: access.side.proxy,
             at,
@@ -57,15 +69,19 @@ impl RaceDetector {
                     parents.push((earlier.component, earlier.tick));
                 }
                 if !order.is_in_order(earlier.cluster, number)
-                    && let Some(fault) = judge(&clusters[&number], earlier, &access, window)
+                    && let Some(mut fault) = judge(&clusters[&number], earlier, &access, window)
                 {
+                    // The number of an argument is that of its array in every cluster.
+                    if owner.is_some() && earlier.base != window.base {
+                        fault.code = Code::A8;
+                    }
                     bad.push((*earlier, fault));
                 }
             },
         );
         match owner {
             None => drop(self.gmem.insert(window.base.number, shadow)),
-            Some(o) => drop(self.cluster(number).memory.insert((window.base, o), shadow)),
+            Some(o) => drop(self.cluster(number).memory.insert((base, o), shadow)),
         }
         if !parents.is_empty() {
             let clock = self.cluster(number);
@@ -111,6 +127,28 @@ impl RaceDetector {
         }
     }
 
+    /// A read of what was last written through another member of a union.
+    fn report_foreign(&mut self, window: &Window<'_>, owner: u32, side: Side) {
+        let clock = &self.clusters[&side.at.thread.cluster];
+        let alloc = clock.allocs.get(&(Allocated::Data(window.base), owner)).copied();
+        self.report(Race {
+            code: Code::A8,
+            earlier: None,
+            later: side,
+            memory: alloc.map(Memory::Alloc),
+            window: Some(FlatWindow {
+                offset: window.offset,
+                sizes: window.sizes.to_vec(),
+                strides: window.strides.to_vec(),
+            }),
+            barrier: None,
+            missing: Missing::WriteThroughMember,
+            ticks: (0, 0),
+            same_value: false,
+            count: 1,
+        });
+    }
+
     /// The memory of a scope is about to be freed. Whoever of another block is at work on it comes too
     /// late; what an engine does is late once the memory is given to somebody else.
     pub(super) fn check_end(&mut self, at: At, base: BaseId, owner: u32, shadow: &Shadow) {
@@ -126,7 +164,10 @@ impl RaceDetector {
             match clock.meaning(past.component) {
                 Meaning::Thread(_) if past.at.thread.block != block => late.push(*past),
                 Meaning::Thread(_) => {}
-                _ => clock.leftovers.push(Leftover { block, past: *past, alloc }),
+                _ => {
+                    let code = if base.space == Space::Tmem { Code::F3 } else { Code::C15 };
+                    clock.leftovers.push(Leftover { block, past: *past, code, alloc });
+                }
             }
         }
         for past in late {
@@ -146,11 +187,11 @@ impl RaceDetector {
                 .into_iter()
                 .partition(|l| l.block == at.thread.block);
         clock.leftovers = elsewhere;
-        for Leftover { past, alloc, .. } in here {
+        for Leftover { past, code, alloc, .. } in here {
             if known.get(past.component) < past.tick {
                 let clock = self.cluster(at.thread.cluster);
                 let missing = end_wait(clock, clock.meaning(past.component));
-                self.report_late(Code::C15, &past, alloc, missing);
+                self.report_late(code, &past, alloc, missing);
             }
         }
     }
