@@ -506,8 +506,9 @@ def test_a_pair_with_the_left_operand_in_tensor_memory(run, rand):
 
 @needs_new_jax
 @pytest.mark.parametrize("completion", COMPLETION)
+@pytest.mark.parametrize("multicast", [False, True])
 @pytest.mark.parametrize(("m", "n"), [(256, 128), (256, 256), (128, 64), (128, 192), (128, 256)])
-def test_a_pair_with_scales(run, rand, m, n, completion):
+def test_a_pair_with_scales(run, rand, m, n, multicast, completion):
     """Only the leader waits for the copies; the other block's barrier never completes a phase.
 
     Blocks of 64 rows keep the scales of each half of the columns apart.
@@ -525,7 +526,8 @@ def test_a_pair_with_scales(run, rand, m, n, completion):
 
         for source, target in ((a, a_s), (b, b_s), (sa, sa_s)):
             copy(source, target, split())
-        copy(sb, sb_s, plgpu.CopyPartition.REPLICATED)
+        # A multicast arrives at both blocks, of which one does not look.
+        copy(sb, sb_s, None if multicast else plgpu.CopyPartition.REPLICATED)
 
         @pl.when(lax.axis_index("x") == 0)
         def _lead():
@@ -599,3 +601,24 @@ def test_a_pair_lies_along_the_minor_axis(fails):
     )
     text = fails(pallas_rs.UnsupportedError, kernel)
     assert "minor axis `y`, not `x`" in text
+
+
+def test_memory_of_a_pair_is_no_place_for_a_product_of_one_block(fails):
+    def body(o, a, b, done, acc):
+        plgpu.tcgen05_mma(acc, a, b, done, accumulate=False)
+        o[0] = F32(1)
+
+    kernel = plgpu.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((1,), F32),
+        cluster=(2,),
+        cluster_names=("x",),
+        scratch_types=[
+            smem((128, 64), F16),
+            smem((64, 64), F16),
+            tensor_barrier(),
+            plgpu.TMEM((128, 64), F32, collective=True),
+        ],
+    )
+    text = fails(pallas_rs.UnsupportedError, kernel)
+    assert "say collective_axis" in text

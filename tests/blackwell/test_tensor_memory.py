@@ -170,3 +170,23 @@ def test_plain_accesses_cannot_reach_tensor_memory(fails):
     text = fails(pallas_rs.UnsupportedError, call)
     assert "async_load_tmem" in text
     assert "test_tensor_memory.py" in text
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_tensor_memory_of_one_and_of_two_blocks(fails, first):
+    def body(o, one, other):
+        o[0] = F32(1)
+
+    kernel = plgpu.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((1,), F32),
+        cluster=(2,),
+        cluster_names=("x",),
+        scratch_types=[
+            plgpu.TMEM((128, 64), F32, collective=first),
+            plgpu.TMEM((128, 64), F32, collective=not first),
+        ],
+    )
+    names = ("one", "other") if first else ("other", "one")
+    text = fails(pallas_rs.UnsupportedError, kernel)
+    assert "TMEM `{}` is collective and `{}` is not".format(*names) in text

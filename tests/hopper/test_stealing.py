@@ -152,3 +152,56 @@ def test_replay_names_the_policy(fails):
     kernel = kernel_of(body, ((2,), I32), scratch, (2,))
     text = fails(pallas_rs.DeadlockError, kernel, work_stealing="never")
     assert 'work_stealing="never"' in text
+
+
+def loop_kernel(grid, cluster, threads):
+    """Adds one to every tile, and leaves behind who did it."""
+    names, blocks = ("i", "j")[: len(grid)], ("c", "d")[: len(cluster)]
+    options = {"thread_axis": "w"} if threads else {}
+    if "cluster_axes" in inspect.signature(plgpu.dynamic_scheduling_loop).parameters:
+        options["cluster_axes"] = blocks
+
+    def body(count, who):
+        me = lax.axis_index(names)
+        place = tuple(lax.axis_index(n) for n in (*blocks, *(("w",) if threads else ())))
+
+        @plgpu.dynamic_scheduling_loop(names, **options)
+        def _tile(info):
+            plgpu.atomic_add(count.at[(*info.index, *place)], jnp.ones((128,), I32))
+            who[(*info.index, *place)] = me
+
+    shape = (*grid, *cluster, *((threads,) if threads else ()))
+    kernel = plgpu.kernel(
+        body,
+        out_type=[jax.ShapeDtypeStruct((*shape, 128), I32), jax.ShapeDtypeStruct(shape, I32)],
+        grid=grid,
+        grid_names=names,
+        cluster=cluster,
+        cluster_names=blocks,
+        **({"num_threads": threads, "thread_name": "w"} if threads else {}),
+    )
+    return kernel, shape
+
+
+@pytest.mark.parametrize("schedule", ["round_robin", "random"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("grid", "cluster", "threads"),
+    [((9,), (), None), ((3, 4), (), 2), ((6,), (2,), None), ((2, 3), (2, 1), 2)],
+)
+def test_a_loop_does_every_tile_once(grid, cluster, threads, policy, schedule):
+    kernel, shape = loop_kernel(grid, cluster, threads)
+    params = pallas_rs.Params(
+        work_stealing=policy,
+        resident_clusters=3,
+        schedule=schedule,
+        uninitialized_memory="zero",
+    )
+    with pallas_rs.simulate("b200", params=params):
+        count, who = jax.jit(lambda: kernel())()
+    np.testing.assert_array_equal(count, np.ones((*shape, 128)))
+    # Blocks and threads of a cluster are given the same tiles.
+    by_tile = np.asarray(who).reshape(*grid, -1)
+    assert (by_tile == by_tile[..., :1]).all()
+    own = np.arange(np.prod(grid)).reshape(grid)
+    assert (by_tile[..., 0] == own).all() == (policy == "never")

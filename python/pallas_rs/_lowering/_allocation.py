@@ -42,6 +42,7 @@ def plan(
     allocs: list[Any] = []
     values = Allocated()
     for aval, chain, name in zip(avals, transforms, alloc_names, strict=True):
+        _check_tmem(ctx, aval, name)
         special = SPECIAL.get(type(aval).__name__)
         if special is not None:
             more, refs, value = special(ctx, aval, chain, name)
@@ -53,6 +54,21 @@ def plan(
     return allocs, values
 
 
+def _check_tmem(ctx: RuleContext, aval: Any, name: str) -> None:
+    """Refuses what tcgen05.alloc cannot do: all TMEM of a kernel is of one or of two blocks."""
+    collective = getattr(aval, "collective", None) if _space(aval, "") == "tmem" else None
+    if collective is None:
+        return
+    first, name_of_first = ctx.kernel.tmem or (collective, name)
+    ctx.kernel.tmem = (first, name_of_first)
+    if collective != first:
+        pair, alone = (name, name_of_first) if collective else (name_of_first, name)
+        raise ctx.unsupported(
+            f"TMEM `{pair}` is collective and `{alone}` is not: a kernel allocates all its tensor "
+            "memory for pairs of blocks, or all of it for single blocks"
+        )
+
+
 def check_collective(ctx: RuleContext, allocs: Sequence[Any], collective_axes: Any) -> None:
     """Refuses a scope that a GPU cannot have.
 
@@ -60,6 +76,8 @@ def check_collective(ctx: RuleContext, allocs: Sequence[Any], collective_axes: A
     them; blocks of a cluster cannot allocate together.
     """
     axes = collective_axes if isinstance(collective_axes, tuple) else (collective_axes,)
+    # A loop for any kernel names the axis of the threads, which is None where there is none.
+    axes = tuple(axis for axis in axes if axis is not None)
     thread_axis = getattr(ctx.kernel.mesh, "thread_name", None)
     threads = () if thread_axis is None else (thread_axis,)
     if axes not in ((), threads):

@@ -58,6 +58,8 @@ class Kernel:
         self.mesh: Any = None
         # Compute capability that inline bodies are emitted for.
         self.arch = (9, 0)
+        # Whether the kernel's TMEM is collective, and the name of the first that is allocated.
+        self.tmem: tuple[bool, str] | None = None
         # Whether a warp runs the code by itself.
         self.in_warp = False
         # Whether the call must be kept even if nothing uses its results.

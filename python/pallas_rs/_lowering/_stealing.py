@@ -26,17 +26,10 @@ def _try_cluster_cancel(
     target = plain_view(ctx, result, unflatten(result_transforms_tree, leaves[:split]))
     arrived = one_barrier(ctx, barrier, barrier_transforms_tree, leaves[split:])
     thread = getattr(ctx.kernel.mesh, "thread_name", None)
-    dims: list[int] = []
-    threads = False
-    if collective_axes is None:
-        # Before 0.11 the first thread of the first block asks for all.
-        collective_axes = (thread, *ctx.kernel.cluster_names)
-    for axis in collective_axes:
-        if axis == thread:
-            threads = thread is not None
-        else:
-            dims += ctx.kernel.cluster_dims(axis)
-    ctx.builder.emit("try_cluster_cancel", [target, arrived], axes=dims, threads=threads)
+    # Before 0.11 the first thread asks for all. The blocks of a cluster always ask together: an
+    # answer reaches all of them.
+    threads = thread is not None and (collective_axes is None or thread in collective_axes)
+    ctx.builder.emit("try_cluster_cancel", [target, arrived], threads=threads)
     return ()
 
 

@@ -61,6 +61,15 @@ def _commit_tmem(ctx: RuleContext) -> Sequence[Value]:
 
 def _pair(ctx: RuleContext, axis: Any) -> bool:
     """Whether two blocks take part: those along `axis`, the minor one of the cluster."""
+    allocated = ctx.kernel.tmem
+    if allocated is not None and allocated[0] != (axis is not None):
+        collective, name = allocated
+        raise ctx.unsupported(
+            f"TMEM `{name}` is collective: say collective_axis, or allocate it without"
+            if collective
+            else f"TMEM `{name}` is of one block: allocate it with collective=True, or say no "
+            f"collective_axis ({axis!r})"
+        )
     if axis is None:
         return False
     names = ctx.kernel.cluster_names

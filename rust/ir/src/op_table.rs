@@ -176,9 +176,9 @@ macro_rules! for_each_op {
             async_store_smem = AsyncStoreSmem { reduction: Option<RmwKind> }
                 (target: reference, x: value, barrier: reference) Async;
             /// Asks for a cluster that is not launched yet: 16 bytes of answer go to `result` of every block
-            /// along the cluster dimensions `axes`, of which the first block asks; on completion one arrival
-            /// on `barrier` of each. With `threads` the first thread of a block asks, the others only arrive.
-            try_cluster_cancel = TryClusterCancel { axes: Vec<usize>, threads: bool }
+            /// of the cluster, of which the first asks; on completion one arrival on `barrier` of each. With
+            /// `threads` the first thread of a block asks, the others only arrive.
+            try_cluster_cancel = TryClusterCancel { threads: bool }
                 (result: reference, barrier: reference) Async;
             /// Decodes such an answer: the claimed cluster's index along each of `axes`, and whether there
             /// is one.

@@ -254,7 +254,7 @@ fn rules(c: &Check<'_>) -> Rule {
         Op::CopySmemToGmem { reduction, .. } => sync::copy_smem_to_gmem(c, *reduction),
         Op::SemaphoreSignal {} | Op::SemaphoreWait { .. } => sync::semaphore(c),
         Op::SemaphoreRead {} => sync::semaphore_read(c),
-        Op::TryClusterCancel { axes, .. } => sync::try_cluster_cancel(c, axes),
+        Op::TryClusterCancel { .. } => sync::try_cluster_cancel(c),
         Op::QueryClusterCancel { axes } => sync::query_cluster_cancel(c, axes),
         Op::AsyncStoreSmem { reduction } => sync::async_store_smem(c, *reduction),
         Op::CommitGroup {}

@@ -4,6 +4,7 @@ use crate::code::{Code, Initial, Inst, Operand};
 use crate::exec::run::PATIENCE;
 use crate::frame::{Frame, Tile};
 use crate::grid::{Grid, Point};
+use crate::limits::Device;
 use crate::machine::{ALL_SCOPES, Block, Call, Cluster, Ctx, Result, Thread, Worker};
 use crate::memory::{Base, Pool, RefVal};
 use crate::observer::Observer;
@@ -208,6 +209,7 @@ impl Resident {
             block.named = NamedBarriers::default();
             block.scopes.clear();
             block.come_to.fill(0);
+            block.through_with.fill(0);
         }
         for (thread, ended) in self.threads.iter_mut().zip(&mut self.ended) {
             thread.pc = 0;
@@ -270,6 +272,7 @@ impl Resident {
 fn awaited<O: Observer>(ctx: &Ctx<'_, O>, code: &Code, pc: u32) -> Result<Waiting> {
     match code.insts[pc as usize] {
         Inst::EnterScope { .. } => return Ok(ctx.waiting_at_scope()),
+        Inst::LeaveScope { .. } => return Ok(ctx.waiting_at_end()),
         Inst::Join => return Ok(Waiting::Warps { running: ctx.thread.warps_running }),
         Inst::Op { record } => {
             let record = &code.records[record as usize];
@@ -401,11 +404,15 @@ pub(crate) fn run_together<O: Observer>(
     let program = &call.code.program;
     let blocks: usize = program.cluster.iter().product();
     let options = &program.options;
+    // Kernels that claim clusters take an SM for each block.
+    let held = (Device::of(program).sms / blocks.max(1)).max(1);
+    let fits = points.end - points.start <= held as u64;
     let room = match (program.in_order, options.resident_clusters) {
         (true, _) => 1,
         (false, Some(n)) => n.max(1) as usize,
-        // With all clusters there from the start, nothing would be left to claim.
-        (false, None) if call.code.steals => SHARING_CLUSTERS,
+        // A grid that fits on the device would leave nothing to claim.
+        (false, None) if call.code.steals && fits => SHARING_CLUSTERS,
+        (false, None) if call.code.steals => held,
         (false, None) => (RESIDENT_BLOCKS / blocks.max(1)).max(1),
     };
     worker.unlaunched = Unlaunched::new(points, schedule);
@@ -419,6 +426,7 @@ pub(crate) fn run_together<O: Observer>(
         threads,
         slots,
         room,
+        fits,
         finished: 0,
         clusters: Vec::new(),
         live: 0,
@@ -441,6 +449,8 @@ struct Together<'m, 'a, O> {
     slots: usize,
     /// Clusters that may be resident.
     room: usize,
+    /// Whether the device holds the whole grid.
+    fits: bool,
     finished: u64,
     /// A thread's slot is its number in its cluster plus `slots` times the cluster's place here.
     clusters: Vec<Resident>,
@@ -465,6 +475,7 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
                 let thread = &resident.threads[number];
                 let block = &mut resident.cluster.blocks[thread.block as usize];
                 block.come_to[thread.index as usize] = ALL_SCOPES;
+                block.through_with[thread.index as usize] = ALL_SCOPES;
             }
             resident.ended[number] = true;
             if resident.ended.iter().all(|&ended| ended) {
@@ -478,7 +489,7 @@ impl<O: Observer> Crew for Together<'_, '_, O> {
     }
 
     fn crowded(&self) -> bool {
-        self.call.code.steals && self.worker.unlaunched.shares()
+        self.call.code.steals && (self.worker.unlaunched.shares() || !self.fits)
     }
 
     fn launch(&mut self, _crowd: bool, slots: &mut Vec<Slot>) -> Result<bool> {

@@ -124,11 +124,15 @@ pub(crate) struct Block {
     pub(crate) scopes: Vec<SharedScope>,
     /// By thread: collective scopes it has come to; [`ALL_SCOPES`] once it has ended.
     pub(crate) come_to: Vec<u32>,
+    /// By thread: scopes with TMEM of two blocks at whose end it has been; [`ALL_SCOPES`] once it
+    /// has ended.
+    pub(crate) through_with: Vec<u32>,
 }
 
 impl Block {
     pub(crate) fn new(threads: usize) -> Block {
-        Block { come_to: vec![0; threads], ..Block::default() }
+        let (come_to, through_with) = (vec![0; threads], vec![0; threads]);
+        Block { come_to, through_with, ..Block::default() }
     }
 }
 
@@ -195,6 +199,8 @@ pub(crate) struct ActiveScope {
     pub(crate) ordinal: Option<u32>,
     /// Its allocations.
     pub(crate) refs: Vec<RefVal>,
+    /// Where it has TMEM of two blocks: how many such scopes this thread has left before.
+    pub(crate) paired: Option<u32>,
 }
 
 /// What an instruction can reach.

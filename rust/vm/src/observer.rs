@@ -100,6 +100,8 @@ impl BarrierId {
     pub const NAMED: u32 = u32::MAX;
     /// Number, beside those of named barriers, of the one at the entry of collective scopes.
     pub const SCOPE: u32 = u32::MAX;
+    /// The same for the one of all blocks of a cluster at the end of scopes with TMEM of two blocks.
+    pub const END: u32 = u32::MAX - 1;
 }
 
 /// A semaphore.

@@ -257,6 +257,13 @@ pub enum Waiting {
         /// Threads of the block.
         needed: usize,
     },
+    /// The end of a scope with TMEM of two blocks, for the other threads of the cluster.
+    End {
+        /// Threads that are there or have ended.
+        arrived: usize,
+        /// Threads of the cluster.
+        needed: usize,
+    },
     /// Nothing: it has ended.
     Exited,
 }

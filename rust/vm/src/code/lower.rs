@@ -197,6 +197,7 @@ impl<'p> Lower<'p> {
             }
             op => {
                 self.code.steals |= matches!(op, Op::TryClusterCancel { .. });
+                self.code.pairs |= matches!(op, Op::Tcgen05Mma { pair: true, .. });
                 self.simple(node, inst);
             }
         }

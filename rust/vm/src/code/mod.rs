@@ -151,6 +151,8 @@ pub(crate) struct Code {
     pub(crate) warps: bool,
     /// Whether clusters claim others that have not been launched.
     pub(crate) steals: bool,
+    /// Whether pairs of blocks share tensor cores, and with them their TMEM.
+    pub(crate) pairs: bool,
     /// Sizes of the register files.
     pub(crate) scalars: usize,
     pub(crate) tiles: usize,
@@ -188,6 +190,7 @@ impl Code {
             windows: None,
             warps: false,
             steals: false,
+            pairs: false,
             scalars: 0,
             tiles: 0,
             refs: 0,

@@ -122,9 +122,7 @@ impl<O: Observer> Ctx<'_, O> {
             Op::SemaphoreSignal {} => self.semaphore_signal(ins[0], ins[1]),
             &Op::SemaphoreWait { decrement } => self.semaphore_wait(ins[0], ins[1], decrement),
             Op::SemaphoreRead {} => self.semaphore_read(ins[0], outs[0]),
-            Op::TryClusterCancel { axes, threads } => {
-                self.try_cluster_cancel(axes, *threads, ins[0], ins[1])
-            }
+            Op::TryClusterCancel { threads } => self.try_cluster_cancel(*threads, ins[0], ins[1]),
             Op::QueryClusterCancel { axes } => self.query_cluster_cancel(axes, ins[0], outs),
             &Op::AsyncStoreSmem { reduction } => {
                 self.async_store_smem(ins[0], ins[1], ins[2], reduction)

@@ -231,7 +231,9 @@ impl<O: Observer> Ctx<'_, O> {
                 }
                 Inst::LeaveScope { .. } => {
                     self.thread.pc = pc as u32;
-                    self.exit_scope()?;
+                    if self.exit_scope()? == Flow::Block {
+                        break blocked!();
+                    }
                 }
                 Inst::Fork { .. } => break Turn::Forked,
                 Inst::EndWarp => break Turn::Ended,

@@ -61,7 +61,10 @@ impl<O: Observer> Ctx<'_, O> {
         for (view, &register) in refs.iter().zip(&scope.refs) {
             self.thread.frame.refs[register as usize].clone_from(view);
         }
-        self.thread.scopes.push(ActiveScope { ordinal, refs });
+        let allocs = scope.first_alloc as usize..(scope.first_alloc + scope.count) as usize;
+        let tmem = self.call.code.allocs[allocs].iter().any(|alloc| alloc.space == Space::Tmem);
+        let paired = (tmem && self.call.code.pairs).then(|| self.thread_through_with());
+        self.thread.scopes.push(ActiveScope { ordinal, refs, paired });
         Ok(Flow::Next)
     }
 
@@ -94,7 +97,46 @@ impl<O: Observer> Ctx<'_, O> {
         Waiting::Scope { arrived, needed: come_to.len() }
     }
 
-    pub(super) fn exit_scope(&mut self) -> Result<()> {
+    fn thread_through_with(&self) -> u32 {
+        let block = &self.cluster.blocks[self.thread.block as usize];
+        block.through_with[self.thread.index as usize]
+    }
+
+    /// TMEM of two blocks is given back when the whole cluster is through with it: Mosaic GPU has a
+    /// barrier of the cluster there, so that peers may still arrive on barriers of this block.
+    /// Whether all are there, but for those that have ended.
+    fn meet_at_end(&mut self, number: u32) -> Result<bool> {
+        let at = self.at();
+        let barrier = BarrierId { block: 0, base: BarrierId::NAMED, index: BarrierId::END };
+        let blocks = &mut self.cluster.blocks;
+        let own = &mut blocks[self.thread.block as usize].through_with[self.thread.index as usize];
+        let arrives = *own == number;
+        *own = number + 1;
+        let all = blocks.iter().flat_map(|b| &b.through_with).all(|&others| others > number);
+        if O::WATCHES && arrives {
+            self.worker.observer.on_arrive(at, barrier, u64::from(number), all)?;
+        }
+        if O::WATCHES && all {
+            self.worker.observer.on_wait(at, barrier, u64::from(number))?;
+        }
+        Ok(all)
+    }
+
+    /// What a thread waits for at the end of such a scope.
+    pub(crate) fn waiting_at_end(&self) -> Waiting {
+        let number = self.thread_through_with();
+        let all = self.cluster.blocks.iter().flat_map(|b| &b.through_with);
+        let arrived = all.clone().filter(|&&others| others >= number).count();
+        Waiting::End { arrived, needed: all.count() }
+    }
+
+    pub(super) fn exit_scope(&mut self) -> Result {
+        let paired = self.thread.scopes.last().and_then(|scope| scope.paired);
+        if let Some(number) = paired
+            && !self.meet_at_end(number)?
+        {
+            return Ok(Flow::Block);
+        }
         let scope = self.thread.scopes.pop().expect("scopes nest");
         let block = self.thread.block as usize;
         let mut ends = true;
@@ -114,7 +156,7 @@ impl<O: Observer> Ctx<'_, O> {
         let mut refs = scope.refs;
         refs.clear();
         self.thread.spare.push(refs);
-        Ok(())
+        Ok(Flow::Next)
     }
 
     fn allocate(&mut self, alloc: u32) -> RefVal {

@@ -5,8 +5,7 @@ use crate::machine::{Ctx, Flow, Result};
 use crate::memory::RefVal;
 use crate::observer::{AccessKind, Engine, Observer, Proxy};
 use crate::sync::BarrierKey;
-use crate::sync::mbarrier::peers;
-use crate::trap::{Access, TrapKind};
+use crate::trap::Access;
 use crate::units::{Load, Transfer};
 use pallas_rs_ir::options::AsyncCompletion;
 
@@ -27,7 +26,6 @@ pub(crate) struct Answer {
 impl<O: Observer> Ctx<'_, O> {
     pub(super) fn try_cluster_cancel(
         &mut self,
-        axes: &[usize],
         threads: bool,
         result: Operand,
         barrier: Operand,
@@ -40,13 +38,10 @@ impl<O: Observer> Ctx<'_, O> {
             return Ok(Flow::Next);
         }
         self.check_inside(self.view(result), Access::CopyInSmem)?;
-        let cluster = &self.call.code.program.cluster;
-        let group = peers(self.thread.block as usize, axes, cluster);
-        if group.len() < self.cluster.blocks.len() {
-            // The answer goes to all blocks of the cluster, whoever of them asks.
-            let what = "a request for a cluster by several blocks of one".to_owned();
-            return Err(TrapKind::Unsupported { what }.into());
-        }
+        // An answer goes to all blocks of the cluster, whoever of them asks. They ask together even
+        // where a kernel does not say so: of two answers in one place one would be lost, and with
+        // it the cluster it claimed.
+        let blocks = self.cluster.blocks.len();
         let to = self.view(result).clone();
         let from =
             RefVal::whole(to.base, &to.dims.iter().map(|d| d.size as usize).collect::<Vec<_>>());
@@ -61,14 +56,14 @@ impl<O: Observer> Ctx<'_, O> {
             barrier: Some(key),
             arrives: true,
             // It can land as soon as the first block has asked.
-            peers: group[..1].into(),
+            peers: Box::new([0]),
             ordinal: self.barriers(key).count_collective(key.index as usize),
             at: self.at(),
             ticket: self.cluster.engines.ticket(),
             parts: Vec::new(),
         };
-        if group[0] == self.thread.block {
-            self.ask(key, load.ordinal, group.len());
+        if self.thread.block == 0 {
+            self.ask(key, load.ordinal, blocks);
         }
         self.expect(key)?;
         if O::WATCHES {

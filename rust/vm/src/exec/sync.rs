@@ -299,15 +299,21 @@ impl<O: Observer> Ctx<'_, O> {
             let mut i = 0;
             while let Some(other) = self.cluster.engines.loads.get(i) {
                 let same = |k: BarrierKey| (k.alloc, k.index) == (key.alloc, key.index);
-                if !other.arrives
-                    && other.ordinal == load.ordinal
-                    && other.barrier.is_some_and(|k| same(k) && load.peers.contains(&k.block))
-                {
+                let together = other.ordinal == load.ordinal
+                    && other.barrier.is_some_and(|k| same(k) && load.peers.contains(&k.block));
+                if together && !other.arrives {
                     let other = self.cluster.engines.loads.remove(i).expect("it is in flight");
                     self.perform_load(other);
-                } else {
-                    i += 1;
+                    continue;
                 }
+                if together {
+                    // Each block sends its share of a multicast to all: once one has everything,
+                    // so have the others, though their barriers may not say so yet.
+                    let mut other = self.cluster.engines.loads.remove(i).expect("it is in flight");
+                    self.move_load(&mut other);
+                    self.cluster.engines.loads.insert(i, other);
+                }
+                i += 1;
             }
         }
         let at = load.at;

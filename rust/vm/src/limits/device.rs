@@ -17,6 +17,8 @@ pub(crate) enum TensorCore {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) name: String,
+    /// Streaming multiprocessors.
+    pub(crate) sms: usize,
     pub(crate) tensor_core: TensorCore,
     /// Bytes of SMEM of a block.
     pub(crate) smem: u64,
@@ -31,12 +33,12 @@ impl Device {
     pub(crate) fn of(program: &Program) -> Device {
         let inferred = if uses_tmem(program) { "b200" } else { "h100" };
         let name = program.options.target.as_deref().unwrap_or(inferred);
-        let (tensor_core, smem, tmem, cluster) = match name {
-            "a100" => (TensorCore::Warp, 163 << 10, 0, 1),
-            "b200" | "b300" => (TensorCore::Tcgen05, 227 << 10, 512, 16),
-            _ => (TensorCore::Warpgroup, 227 << 10, 0, 16),
+        let (sms, tensor_core, smem, tmem, cluster) = match name {
+            "a100" => (108, TensorCore::Warp, 163 << 10, 0, 1),
+            "b200" | "b300" => (148, TensorCore::Tcgen05, 227 << 10, 512, 16),
+            _ => (132, TensorCore::Warpgroup, 227 << 10, 0, 16),
         };
-        Device { name: name.to_owned(), tensor_core, smem, tmem, cluster }
+        Device { name: name.to_owned(), sms, tensor_core, smem, tmem, cluster }
     }
 }
 

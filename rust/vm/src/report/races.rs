@@ -328,6 +328,9 @@ pub(super) fn barrier_words(program: &Program, barrier: BarrierRef) -> String {
     if barrier.named && barrier.index == BarrierId::SCOPE {
         return "the entry of a collective scope".to_owned();
     }
+    if barrier.named && barrier.index == BarrierId::END {
+        return "the end of a scope with TMEM of two blocks".to_owned();
+    }
     if barrier.named {
         return format!("named barrier {}", barrier.index);
     }

@@ -432,6 +432,12 @@ fn deadlocked(program: &Program, deadlock: &Deadlock) -> Words {
                     "waits for the other threads of its block to enter a scope ({arrived} of {needed})"
                 )
             }
+            Waiting::End { arrived, needed } => {
+                format!(
+                    "waits for the threads of its cluster to leave a scope with TMEM of two blocks \
+                     ({arrived} of {needed})"
+                )
+            }
             Waiting::Exited => "has ended".to_owned(),
         };
         let source = row.span.and_then(|span| source_of(program, span));

@@ -60,19 +60,30 @@ pub(crate) struct Store {
 }
 
 impl<O: Observer> Ctx<'_, O> {
-    /// Moves the bytes of a load.
-    pub(crate) fn perform_load(&mut self, load: Load) {
-        for part in load.parts {
-            self.perform_load(part);
+    /// Moves the bytes of a load that have not been moved, and completes it.
+    pub(crate) fn perform_load(&mut self, mut load: Load) {
+        self.move_load(&mut load);
+        self.complete_load(&load);
+    }
+
+    fn complete_load(&mut self, load: &Load) {
+        load.parts.iter().for_each(|part| self.complete_load(part));
+        self.worker.observer.on_complete(self.cluster.index, load.engine, load.ticket);
+    }
+
+    /// Moves the bytes of a load, once.
+    pub(crate) fn move_load(&mut self, load: &mut Load) {
+        for part in &mut load.parts {
+            self.move_load(part);
         }
         let elem = load.dtype.size();
         if self.tracks() {
             self.track_transfer(load.transfer.as_deref(), load.rest.as_deref(), elem);
         }
-        if let Some(rest) = &load.rest {
+        if let Some(rest) = load.rest.take() {
             self.fill_view(&rest.0, load.dtype, rest.1);
         }
-        if let Some(transfer) = load.transfer {
+        if let Some(transfer) = load.transfer.take() {
             if let Some((id, reduction)) = load.data {
                 match reduction {
                     Some(kind) => self.reduce(kind, &transfer, load.dtype, Some(id)),
@@ -88,7 +99,6 @@ impl<O: Observer> Ctx<'_, O> {
             self.worker.stats.tma_bytes += (transfer.len() * elem) as u64;
             self.cluster.engines.spare.push(transfer);
         }
-        self.worker.observer.on_complete(self.cluster.index, load.engine, load.ticket);
     }
 
     /// Moves the bytes of a store.
