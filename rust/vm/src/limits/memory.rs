@@ -88,6 +88,10 @@ fn sizes(allocs: &[Alloc], size: &impl Fn(&Alloc) -> u64) -> Vec<(String, u64)> 
     let mut unions: Vec<(u32, usize)> = Vec::new();
     for alloc in allocs {
         let bytes = size(alloc);
+        // An offset counts in the memory that the member is in, not in the other one.
+        if bytes == 0 {
+            continue;
+        }
         let Some(Within { union, offset }) = alloc.within() else {
             all.push((alloc.name.clone(), bytes));
             continue;
