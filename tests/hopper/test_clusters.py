@@ -127,7 +127,7 @@ def test_multicast_gives_every_block_everything(run, rand, cluster, axes, comple
     np.testing.assert_array_equal(got, np.broadcast_to(x, (*cluster, *x.shape)))
 
 
-def tracked_copy(partition, mine, waits=lambda c: c == 0):
+def tracked_copy(partition, mine, waits=lambda c: c == 0, tells=True):
     """The leader waits for both blocks' parts and tells the other one."""
 
     def body(x, o, s, loaded, told):
@@ -138,8 +138,11 @@ def tracked_copy(partition, mine, waits=lambda c: c == 0):
         def _():
             plgpu.barrier_wait(loaded)
 
-        both(told)
+        if tells:
+            both(told)
         o[c] = s[...]
+        if not tells:
+            both(told)
 
     scratch = [plgpu.SMEM(mine, F32), plgpu.Barrier(), all_of("c")]
     return kernel_of(body, ((2, *mine), F32), scratch)
@@ -151,7 +154,8 @@ def test_a_partitioned_copy_arrives_once_at_the_leader(run, fails, rand, axis, c
     x = rand((32, 64))
     mine = (16, 64) if axis == 0 else (32, 32)
     partition = plgpu.CopyPartition.PARTITIONED(axis)
-    got = run(tracked_copy(partition, mine), x, async_completion=completion)
+    kernel = tracked_copy(partition, mine)
+    got = run(kernel, x, async_completion=completion, detect_races=True, seeds=4)
     np.testing.assert_array_equal(got, np.stack(np.split(np.asarray(x), 2, axis)))
     text = fails(pallas_rs.DeadlockError, tracked_copy(partition, mine, lambda c: c >= 0), x)
     assert "0 of 1 arrivals" in text
@@ -159,10 +163,21 @@ def test_a_partitioned_copy_arrives_once_at_the_leader(run, fails, rand, axis, c
 
 def test_a_replicated_copy_arrives_once_at_the_leader(run, fails, rand):
     x = rand((32, 64))
-    got = run(tracked_copy(plgpu.CopyPartition.REPLICATED, x.shape), x)
+    kernel = tracked_copy(plgpu.CopyPartition.REPLICATED, x.shape)
+    got = run(kernel, x, detect_races=True)
     np.testing.assert_array_equal(got, np.broadcast_to(x, (2, *x.shape)))
     kernel = tracked_copy(plgpu.CopyPartition.REPLICATED, x.shape, lambda c: c == 1)
     assert "0 of 1 arrivals" in fails(pallas_rs.DeadlockError, kernel, x)
+
+
+@pytest.mark.parametrize("schedule", ["round_robin", "random", "pct"])
+def test_only_the_leader_knows_that_a_tracked_copy_is_complete(fails, rand, schedule):
+    partition = plgpu.CopyPartition.PARTITIONED(0)
+    kernel = tracked_copy(partition, (16, 64), tells=False)
+    params = {"schedule": schedule, "async_completion": "eager", "detect_races": True}
+    text = fails(pallas_rs.RaceError, kernel, rand((32, 64)), **params)
+    assert "PRS-C1" in text
+    assert "barrier_wait on `loaded" in text
 
 
 def test_multicast_overwrites_what_a_peer_still_reads(run, fails):

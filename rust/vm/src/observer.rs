@@ -155,6 +155,8 @@ pub struct Operation<'a> {
     pub accumulates: bool,
     /// The barrier it will arrive on.
     pub barrier: Option<BarrierId>,
+    /// Of a copy that another block's arrival on that barrier stands for: the earliest phase that can be.
+    pub tracked: Option<u64>,
     /// The blocks of the cluster, this one among them, to all of which it writes the same, arriving on
     /// the barrier of each. Empty when it writes to one block.
     pub multicast: &'a [u32],

@@ -49,7 +49,7 @@ impl<O: Observer> Ctx<'_, O> {
         });
         let at = self.at();
         let ticket = self.cluster.engines.ticket();
-        let Share { peers, arrives, .. } = share;
+        let Share { peers, arrives, leader, .. } = share;
         let engine = if key.is_some() { Engine::TmaLoad } else { Engine::CpAsync };
         let mut load = Load {
             transfer,
@@ -62,6 +62,7 @@ impl<O: Observer> Ctx<'_, O> {
             arrives,
             peers,
             ordinal: 0,
+            leader,
             at,
             ticket,
             parts: Vec::new(),
@@ -159,10 +160,10 @@ impl<O: Observer> Ctx<'_, O> {
         let peers: Box<[u32]> = peers.as_slice().into();
         let rank =
             peers.iter().position(|&b| b == self.thread.block).expect("a block is its own peer");
-        let leads = rank == 0;
+        let (leads, leader) = (rank == 0, peers.first().copied());
         match collective.partition {
-            Partition::Multicast => Share { part: None, peers, arrives: true },
-            Partition::Replicated => Share { part: None, peers, arrives: leads },
+            Partition::Multicast => Share { part: None, peers, arrives: true, leader: None },
+            Partition::Replicated => Share { part: None, peers, arrives: leads, leader },
             Partition::Partitioned(axis) => {
                 let (from, to) = (self.view(source), self.view(target));
                 let dims: SmallVec<[SliceDim; 4]> = from
@@ -183,7 +184,7 @@ impl<O: Observer> Ctx<'_, O> {
                         }
                     })
                     .collect();
-                Share { part: Some(from.slice(&dims, [])), peers, arrives: leads }
+                Share { part: Some(from.slice(&dims, [])), peers, arrives: leads, leader }
             }
         }
     }
@@ -204,8 +205,15 @@ impl<O: Observer> Ctx<'_, O> {
 
     pub(super) fn issue_load(&mut self, load: &Load) -> Result<()> {
         let Some(transfer) = &load.transfer else { return Ok(()) };
-        let barrier = load.barrier.filter(|_| load.arrives);
-        let multicast = if load.arrives && !load.claims { &load.peers[..] } else { &[] };
+        let mut barrier = load.barrier.filter(|_| load.arrives);
+        let mut tracked = None;
+        if let (Some(key), Some(block), false) = (load.barrier, load.leader, load.arrives) {
+            // The leader may not have come to the phase to which the copy belongs.
+            tracked = Some(load.ordinal / u64::from(self.barriers(key).needed(key.index as usize)));
+            barrier = Some(BarrierKey { block, ..key });
+        }
+        let each_its_own = load.leader.is_none() && !load.claims;
+        let multicast = if each_its_own { &load.peers[..] } else { &[] };
         self.issue_transfer(
             Issue {
                 at: load.at,
@@ -213,6 +221,7 @@ impl<O: Observer> Ctx<'_, O> {
                 ticket: load.ticket,
                 dtype: load.dtype,
                 barrier,
+                tracked,
                 accumulates: load.data.is_some_and(|(_, reduction)| reduction.is_some()),
                 multicast,
                 reads_memory: load.data.is_none() && !load.claims,
@@ -230,6 +239,7 @@ impl<O: Observer> Ctx<'_, O> {
                 ticket: store.ticket,
                 dtype: store.dtype,
                 barrier: None,
+                tracked: None,
                 accumulates: store.reduction.is_some(),
                 multicast: &[],
                 reads_memory: true,
@@ -239,8 +249,17 @@ impl<O: Observer> Ctx<'_, O> {
     }
 
     fn issue_transfer(&mut self, issue: Issue<'_>, transfer: &Transfer) -> Result<()> {
-        let Issue { at, engine, ticket, dtype, barrier, accumulates, multicast, reads_memory } =
-            issue;
+        let Issue {
+            at,
+            engine,
+            ticket,
+            dtype,
+            barrier,
+            tracked,
+            accumulates,
+            multicast,
+            reads_memory,
+        } = issue;
         let shape: SmallVec<[usize; 4]> = transfer.shape.iter().map(|&n| n as usize).collect();
         let reads = [self.window(&transfer.from, &shape, dtype.size())];
         let writes = [self.window(&transfer.to, &shape, dtype.size())];
@@ -248,7 +267,7 @@ impl<O: Observer> Ctx<'_, O> {
         let reads = if reads_memory { &reads[..] } else { &[] };
         let writes = &writes;
         let operation =
-            Operation { engine, ticket, reads, writes, accumulates, barrier, multicast };
+            Operation { engine, ticket, reads, writes, accumulates, barrier, tracked, multicast };
         self.worker.observer.on_issue(at, operation)
     }
 }
@@ -260,6 +279,7 @@ struct Issue<'a> {
     ticket: u64,
     dtype: DType,
     barrier: Option<BarrierKey>,
+    tracked: Option<u64>,
     accumulates: bool,
     multicast: &'a [u32],
     reads_memory: bool,
@@ -274,10 +294,11 @@ struct Share {
     peers: Box<[u32]>,
     /// Whether its own barrier is arrived on.
     arrives: bool,
+    leader: Option<u32>,
 }
 
 impl Default for Share {
     fn default() -> Self {
-        Share { part: None, peers: Box::default(), arrives: true }
+        Share { part: None, peers: Box::default(), arrives: true, leader: None }
     }
 }

@@ -76,6 +76,7 @@ impl<O: Observer> Ctx<'_, O> {
             engine: Engine::PeerStore,
             barrier: Some(key),
             arrives: true,
+            leader: None,
             peers: Box::default(),
             ordinal: 0,
             at,

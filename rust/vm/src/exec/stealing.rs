@@ -55,6 +55,7 @@ impl<O: Observer> Ctx<'_, O> {
             engine: Engine::TmaLoad,
             barrier: Some(key),
             arrives: true,
+            leader: None,
             // It can land as soon as the first block has asked.
             peers: Box::new([0]),
             ordinal: self.barriers(key).count_collective(key.index as usize),

@@ -111,6 +111,7 @@ impl<O: Observer> Ctx<'_, O> {
             accumulates: true,
             barrier: None,
             multicast: &[],
+            tracked: None,
         };
         let at = self.at();
         self.worker.observer.on_issue(at, operation)

@@ -184,6 +184,7 @@ impl<O: Observer> Ctx<'_, O> {
                     accumulates: false,
                     barrier: Some(key.id()),
                     multicast: &[],
+                    tracked: None,
                 };
                 self.worker.observer.on_issue(at, operation)?;
             }
@@ -263,6 +264,7 @@ impl<O: Observer> Ctx<'_, O> {
             accumulates: product,
             barrier: None,
             multicast: &[],
+            tracked: None,
         };
         self.worker.observer.on_issue(at, operation)
     }
@@ -288,6 +290,7 @@ impl<O: Observer> Ctx<'_, O> {
             accumulates: false,
             barrier: None,
             multicast: &[],
+            tracked: None,
         };
         let at = self.at();
         self.worker.observer.on_issue(at, operation)

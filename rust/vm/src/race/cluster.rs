@@ -260,9 +260,16 @@ impl ClusterClock {
         }
     }
 
+    fn blocks(&self) -> u32 {
+        self.warpgroups / self.threads_per_block
+    }
+
     /// A barrier, by its place in the program.
     pub(super) fn barrier_ref(&self, id: BarrierId) -> BarrierRef {
-        let alloc = self.allocs.get(&(Allocated::Barriers(id.base), id.block)).copied();
+        // The blocks of a cluster make the same allocations; this one may not have come to it.
+        let what = Allocated::Barriers(id.base);
+        let mut blocks = std::iter::once(id.block).chain(0..self.blocks());
+        let alloc = blocks.find_map(|block| self.allocs.get(&(what, block)).copied());
         BarrierRef { alloc, index: id.index, named: id.base == BarrierId::NAMED }
     }
 

@@ -335,11 +335,15 @@ impl Observer for RaceDetector {
                 let Some(id) = operation.barrier else { return Ok(()) };
                 let state = clock.barrier(id);
                 let (component, phase) = (state.component, state.phase);
-                self.check_arrival(at, id, phase);
-                let clock = self.cluster(number);
-                let view = clock.threads[thread as usize].view.clone();
-                clock.in_flight.insert(operation.ticket, view);
-                (component, component, phase + 1)
+                if let Some(least) = operation.tracked {
+                    (component, component, phase.max(least) + 1)
+                } else {
+                    self.check_arrival(at, id, phase);
+                    let clock = self.cluster(number);
+                    let view = clock.threads[thread as usize].view.clone();
+                    clock.in_flight.insert(operation.ticket, view);
+                    (component, component, phase + 1)
+                }
             }
             Engine::TmaStore => {
                 let tick = clock.threads[thread as usize].stores + 1;

@@ -89,6 +89,7 @@ impl Kernel {
             accumulates: false,
             barrier,
             multicast: &[],
+            tracked: None,
         };
         self.detector.on_issue(at, operation).unwrap();
         ticket

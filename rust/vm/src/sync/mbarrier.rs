@@ -88,6 +88,11 @@ impl Barriers {
         barrier.collectives - 1
     }
 
+    /// Arrivals that complete a phase.
+    pub(crate) fn needed(&self, index: usize) -> u32 {
+        self.states[index].needed
+    }
+
     /// Number of phases that a thread, and each of its warps, has observed.
     pub(crate) fn seen(&self, index: usize, waiter: Waiter) -> u64 {
         self.seen[self.entries(index, waiter)].iter().copied().min().unwrap_or(0)

@@ -39,6 +39,7 @@ fn an_engine_works_from_issue_to_completion_and_one_thing_at_a_time() {
             accumulates: false,
             barrier: Some(BARRIER),
             multicast: &[],
+            tracked: None,
         };
         tracer.on_issue(at(0, 1), operation).unwrap();
     }

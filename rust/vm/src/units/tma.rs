@@ -31,6 +31,8 @@ pub(crate) struct Load {
     /// for a copy of one block.
     pub(crate) peers: Box<[u32]>,
     pub(crate) ordinal: u64,
+    /// The one of them whose barrier tracks the copies of all, if it is not each its own.
+    pub(crate) leader: Option<u32>,
     pub(crate) at: At,
     pub(crate) ticket: u64,
     /// Copies that complete with it and do not arrive themselves.
