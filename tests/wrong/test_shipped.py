@@ -24,7 +24,9 @@ from jax.experimental.pallas.ops.gpu import ragged_dot_mgpu as ragged
 from jax.experimental.pallas.ops.gpu import transposed_ragged_dot_mgpu as transposed
 
 HERE = pathlib.Path(__file__).parent
-_spec = importlib.util.spec_from_file_location("kernels", HERE.parents[1] / "benches/kernels.py")
+_spec = importlib.util.spec_from_file_location(
+    "kernels", HERE.parents[1] / "benches/kernels/__init__.py"
+)
 benchmark_kernels = importlib.util.module_from_spec(_spec)
 sys.modules["kernels"] = benchmark_kernels
 _spec.loader.exec_module(benchmark_kernels)
