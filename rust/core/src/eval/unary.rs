@@ -148,6 +148,7 @@ float_table!(instantiate!(tile_f64 value_f64 f64 F64:));
 fn unary_f32(kind: UnaryKind, x: &mut [u8]) {
     match kind {
         UnaryKind::Sin | UnaryKind::Cos => tile_angles(kind, x),
+        UnaryKind::Exp => tile_exp(x),
         _ => tile_f32(kind, x),
     }
 }
@@ -165,6 +166,28 @@ for_each_isa! {
                 _ => tile_f32(kind, strip),
             }
         }
+    }
+}
+
+/// Elements that take the long way together if one of them is not moderate.
+const EXP_GROUP: usize = 128;
+
+for_each_isa! {
+    /// Exponentials, with fewer operations where no result of a group is close to overflow or
+    /// underflow.
+    fn tile_exp(x: &mut [u8]) {
+        let (groups, rest) = x.as_chunks_mut::<{ 4 * EXP_GROUP }>();
+        for group in groups {
+            let exponents = elements::<f32>(group).iter().map(|x| f32::load(*x));
+            // Without an early exit, so that this vectorises as well.
+            let moderate = exponents.fold(true, |all, x| all & fast::is_moderate_exponent(x));
+            if moderate {
+                map::<f32>(group, fast::exp_moderate);
+            } else {
+                map::<f32>(group, Real::exp);
+            }
+        }
+        map::<f32>(rest, Real::exp);
     }
 }
 

@@ -76,6 +76,20 @@ pub(super) fn exp(x: f32) -> f32 {
     (1.0 + expm1_reduced(r)) * low * high
 }
 
+/// Whether [`exp_moderate`] serves: neither the result nor a factor of it is subnormal or infinite.
+#[inline(always)]
+pub(crate) fn is_moderate_exponent(x: f32) -> bool {
+    x.abs() <= 87.0
+}
+
+/// [`exp`] of a moderate exponent, bit for bit: the power of two is added to the exponent.
+#[inline(always)]
+pub(crate) fn exp_moderate(x: f32) -> f32 {
+    let (r, n) = reduce_exp(x);
+    let mantissa = 1.0 + expm1_reduced(r);
+    f32::from_bits(mantissa.to_bits().wrapping_add((n << 23) as u32))
+}
+
 /// `2^x`.
 #[inline(always)]
 pub(super) fn exp2(x: f32) -> f32 {
@@ -282,4 +296,17 @@ pub(super) fn sin(x: f32) -> f32 {
 #[inline]
 pub(super) fn cos(x: f32) -> f32 {
     if is_moderate_angle(x) { cos_moderate(x) } else { libm::cos(x as f64) as f32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moderate_exponents_have_the_bits_of_all_others() {
+        let moderate = (0..1u64 << 32).step_by(1021).map(|bits| f32::from_bits(bits as u32));
+        for x in moderate.chain([87.0, -87.0, 0.0, -0.0]).filter(|&x| is_moderate_exponent(x)) {
+            assert_eq!(exp_moderate(x).to_bits(), exp(x).to_bits(), "e^{x:e}");
+        }
+    }
 }

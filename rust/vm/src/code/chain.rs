@@ -151,8 +151,47 @@ pub(super) fn steps(program: &Program, chain: &fuse::Chain<'_>) -> Plan {
             },
         );
         steps.push(Step { sources, target, in_place: over, ..step });
+        if let Target::Output(k) = target {
+            compute_in_output(&mut steps, k, &dying);
+        }
     }
     Plan { steps, rows, strips: strips as usize }
+}
+
+/// Where the last step could write over a strip that dies in it, but writes output `k`, whoever made
+/// the strip makes it in the output instead.
+fn compute_in_output(steps: &mut [Step], k: u16, dying: &dyn Fn(usize) -> Option<u16>) {
+    let Some((last, earlier)) = steps.split_last_mut() else { return };
+    let over = [0, 1].into_iter().find_map(|operand| {
+        let strip = dying(operand).filter(|_| last.writes_over(operand))?;
+        Some((operand, strip))
+    });
+    let Some((operand, strip)) = over else { return };
+    let reads = |step: &Step| step.sources[..].contains(&Source::Strip(strip));
+    if last.sources.iter().filter(|&&s| s == Source::Strip(strip)).count() != 1 {
+        return;
+    }
+    // Steps that write over the strip keep what it is: the value was made by one that does not.
+    let made = earlier
+        .iter()
+        .rposition(|step| step.target == Target::Strip(strip) && step.in_place.is_none());
+    let Some(made) = made.filter(|&made| earlier[made].size == last.size) else { return };
+    let renamed = |source: &mut Source| {
+        if *source == Source::Strip(strip) {
+            *source = Source::Output(k);
+        }
+    };
+    earlier[made].target = Target::Output(k);
+    for step in
+        earlier[made + 1..].iter_mut().filter(|s| reads(s) || s.target == Target::Strip(strip))
+    {
+        step.sources.iter_mut().for_each(renamed);
+        if step.target == Target::Strip(strip) {
+            step.target = Target::Output(k);
+        }
+    }
+    last.sources.iter_mut().for_each(renamed);
+    last.in_place = Some(operand);
 }
 
 impl Step {
@@ -201,5 +240,42 @@ pub(super) fn len(program: &Program, value: Value) -> usize {
     match program.ty(value) {
         Type::Tile(_, shape) => shape.iter().product(),
         Type::Scalar(_) | Type::Ref(_) => unreachable!("chains are of tiles"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::fuse::{Item, count_uses, items};
+    use pallas_rs_ir::builder::Builder;
+
+    #[test]
+    fn what_only_the_output_is_made_of_is_computed_in_it() {
+        let mut b = Builder::new("tail");
+        let x = b.input("x_ref", DType::F32, &[8, 16]);
+        let o = b.output("o_ref", DType::F32, &[8, 16]);
+        let x = b.load(x);
+        let double = b.add(x, x);
+        let exp = b.unary(UnaryKind::Exp, double);
+        let sum = b.add(x, exp);
+        b.store(o, sum);
+        let program = b.finish();
+        let items = items(&program, &count_uses(&program), &program.body);
+        let chain = items.iter().find_map(|item| match item {
+            Item::Chain(chain) => Some(chain),
+            Item::Single(_) => None,
+        });
+        let plan = steps(&program, chain.expect("three ops in a row"));
+        let made: Vec<_> = plan.steps.iter().map(|s| (s.sources, s.target, s.in_place)).collect();
+        let (x, out) = (Source::Input(0), Source::Output(0));
+        let unused = Source::Input(0);
+        assert_eq!(
+            made,
+            [
+                ([x, x, unused], Target::Output(0), None),
+                ([out, unused, unused], Target::Output(0), Some(0)),
+                ([x, out, unused], Target::Output(0), Some(1)),
+            ]
+        );
     }
 }

@@ -234,8 +234,11 @@ impl<'a> Strips<'a> {
             }
             Target::Output(i) => {
                 let output = std::mem::take(&mut self.outputs[i as usize]);
-                let range = self.start * step.size..(self.start + self.len) * step.size;
-                self.compute(step, &mut output[range]);
+                let out = &mut output[self.start * step.size..(self.start + self.len) * step.size];
+                match step.in_place {
+                    Some(operand) => self.compute_in_place(step, operand, out),
+                    None => self.compute(step, out),
+                }
                 self.outputs[i as usize] = output;
             }
         }
