@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import pallas_rs
 from jax.experimental import pallas as pl
 
-_BENCHES = Path(__file__).parents[2] / "benches" / "kernels.py"
+_BENCHES = Path(__file__).parents[2] / "benches" / "kernels" / "__init__.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +38,9 @@ class Case:
 
 def _benchmark(name: str, **sizes: int) -> Callable[[], tuple[Callable[..., Any], Any]]:
     def make() -> tuple[Callable[..., Any], Any]:
-        spec = importlib.util.spec_from_file_location("bench_kernels", _BENCHES)
+        spec = importlib.util.spec_from_file_location("benchmark_kernels", _BENCHES)
         module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
         spec.loader.exec_module(module)
         case = module.BENCHES[name](**sizes)
         return case.fn(pallas_rs.Params()), case.inputs

@@ -25,10 +25,10 @@ from jax.experimental.pallas.ops.gpu import transposed_ragged_dot_mgpu as transp
 
 HERE = pathlib.Path(__file__).parent
 _spec = importlib.util.spec_from_file_location(
-    "kernels", HERE.parents[1] / "benches/kernels/__init__.py"
+    "benchmark_kernels", HERE.parents[1] / "benches/kernels/__init__.py"
 )
 benchmark_kernels = importlib.util.module_from_spec(_spec)
-sys.modules["kernels"] = benchmark_kernels
+sys.modules["benchmark_kernels"] = benchmark_kernels
 _spec.loader.exec_module(benchmark_kernels)
 
 PARAMS = pallas_rs.Params(detect_races=True, on_race="warn", uninitialized_reads="warn")
