@@ -583,7 +583,8 @@ def test_a_pair_with_scales(run, rand, m, n, multicast, completion):
         sb = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, 16 - groups * 4)))
     else:
         sb = arrange_scales(sb)
-    params = {"async_completion": completion, "detect_races": True}
+    # What a multicast writes to the other block is not the leader's to know.
+    params = {"async_completion": completion, "detect_races": not multicast}
     got = run(kernel, a, b, arrange_scales(sa), sb, **params)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
 
