@@ -15,7 +15,7 @@ def test_questions_are_answered_as_by_the_target():
             assert device.core_count == 4
             assert device.compute_capability == "10.0"
             assert "B200" in device.device_kind
-            assert device.platform == "cpu"
+            assert device.platform == "gpu"
         abstract = jax.sharding.get_abstract_mesh().abstract_device
         assert (abstract.num_cores, abstract.platform) == (4, "gpu")
         assert jax_lib.cuda_versions.cuda_runtime_get_version() >= 12091
@@ -27,6 +27,7 @@ def test_nothing_is_left_behind():
         assert jax.devices()[0].core_count == 108
     assert jax.devices()[0].device_kind == kind
     assert not hasattr(jax.devices()[0], "core_count")
+    assert jax.devices()[0].platform == "cpu"
     assert jax_lib.cuda_versions is None
     assert jax.sharding.get_abstract_mesh().empty
 

@@ -56,8 +56,8 @@ def simulate(
 ) -> Iterator[None]:
     """Runs kernels traced inside in pallas_rs, on a virtual device.
 
-    Kernels that ask for the compute capability, the number of cores, the kind of the
-    device or the version of CUDA are answered as by the target.
+    Kernels that ask for the compute capability, the number of cores, the kind or platform
+    of the device or the version of CUDA are answered as by the target.
 
     Args:
         target: ``"a100"``, ``"h100"``, ``"h200"``, ``"b200"`` or ``"b300"``.
@@ -100,7 +100,7 @@ class _Answers:
     the asking thread simulates; they are there while any thread simulates.
     """
 
-    _NAMES = ("core_count", "compute_capability", "device_kind")
+    _NAMES = ("core_count", "compute_capability", "device_kind", "platform")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -136,7 +136,7 @@ class _Answers:
 def _answer(name: str, original: Any) -> Any:
     def get(device: Any) -> Any:
         simulated = _current.get()
-        if simulated is not None and device.platform == "cpu":
+        if simulated is not None and device.client.platform == "cpu":
             return getattr(simulated, name)
         if original is None:
             raise AttributeError(name)

@@ -99,6 +99,33 @@ def test_only_the_leader_of_a_tracked_barrier_is_arrived_on(run, fails):
     assert "PRS-D6" in text
 
 
+def test_a_barrier_may_be_left_to_the_leader(run, fails):
+    """Both blocks' barriers complete phase after phase, and only one block looks at its own."""
+
+    def kernel(late):
+        def body(o, arrived, go):
+            c = lax.axis_index("c")
+            for _ in range(3):
+                plgpu.barrier_arrive(arrived)
+
+                @pl.when(c == 0)
+                def _():
+                    plgpu.barrier_wait(arrived)
+
+                both(go)
+
+            @pl.when((c == 1) & late)
+            def _():
+                plgpu.barrier_wait(arrived)
+
+            o[c] = jnp.ones((128,), I32)
+
+        return kernel_of(body, ((2, 128), I32), [all_of("c"), all_of("c")])
+
+    np.testing.assert_array_equal(run(kernel(False), detect_races=True), np.ones((2, 128)))
+    assert "PRS-D3" in fails(pallas_rs.BarrierError, kernel(True))
+
+
 # ---- collective copies -------------------------------------------------------------------------
 
 

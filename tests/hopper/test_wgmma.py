@@ -125,6 +125,35 @@ def test_transposed_operands(run, rand, which):
     np.testing.assert_allclose(run(matmul_kernel(a, b, multiply), a, b), want, atol=1e-4)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_in_a_union(run, rand, transposed):
+    """What a union's member is extracted by is a transform of the operand."""
+
+    def body(a, b, o, union, done):
+        (a_s, b_s), _ = union
+        plgpu.copy_gmem_to_smem(a, a_s, done)
+        plgpu.copy_gmem_to_smem(b, b_s, done)
+        plgpu.barrier_wait(done)
+
+        def scope(acc):
+            plgpu.wgmma(acc, a_s, b_s.T if transposed else b_s)
+            return acc[...]
+
+        o[...] = pl.run_scoped(scope, plgpu.ACC((64, 64), F32))
+
+    a, b = rand((64, 64), F16, 1), rand((64, 64), F16, 2)
+    call = plgpu.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((64, 64), F32),
+        scratch_types=[
+            plgpu.RefUnion([smem((64, 64), F16), smem((64, 64), F16)], smem((64, 64), F16)),
+            plgpu.Barrier(num_arrivals=2),
+        ],
+    )
+    got = run(lambda a, b: call(a, b), a, b)
+    np.testing.assert_allclose(got, product(a, b.T if transposed else b), atol=1e-3)
+
+
 @pytest.mark.parametrize("completion", COMPLETION)
 def test_slices_and_several_groups_in_flight(run, rand, completion):
     a, b = rand((64, 256), F16, 1), rand((256, 64), F16, 2)

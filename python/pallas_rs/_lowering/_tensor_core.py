@@ -25,7 +25,7 @@ def _issue(
     start = 0
     for operand, tree in zip((acc, a, b), trees, strict=True):
         end = start + (0 if tree is None else tree.num_leaves)
-        if isinstance(operand, Ref):
+        if not isinstance(operand, Val):
             operand = plain_view(ctx, operand, unflatten(tree, leaves[start:end]))
         operands.append(operand)
         start = end

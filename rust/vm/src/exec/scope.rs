@@ -233,7 +233,7 @@ impl<O: Observer> Ctx<'_, O> {
                 spare.reset(count, needed);
                 spare
             }
-            None => Barriers::new(count, needed, code.program.num_threads, code.warps),
+            None => Barriers::new(count, needed, code.program.num_threads, code.warps, peers),
         };
         let entry = BarrierAlloc { alloc, barriers };
         Base::Barrier { block, index: insert(&mut owner.barriers, entry, peers) }

@@ -12,8 +12,9 @@ const BARRIER_BYTES: u64 = 8;
 const BARRIERS: u64 = 32;
 /// Arrivals that a phase can count, in Pallas threads: each arrives with all its lanes.
 const ARRIVALS: u64 = ((1 << 20) - 1) / 128;
-/// Columns of TMEM are allocated in powers of two from this many on.
-const TMEM_LEAST: u64 = 32;
+
+/// Elements in a column of TMEM, of 32 bits.
+const TMEM_LANES: u64 = 128;
 
 /// What is allocated along the most expensive path, and where its last scope is.
 #[derive(Clone, Default)]
@@ -126,6 +127,7 @@ fn smem_bytes(alloc: &Alloc) -> u64 {
     }
 }
 
+/// Columns of TMEM, which a kernel allocates as one power of two: so does the device have them.
 fn tmem_columns(alloc: &Alloc) -> u64 {
     let AllocKind::Data { dtype, .. } = &alloc.kind else { return 0 };
     if alloc.space != Space::Tmem || alloc.shape.len() != 2 {
@@ -133,8 +135,7 @@ fn tmem_columns(alloc: &Alloc) -> u64 {
     }
     // An element of fewer bits may be packed: only what certainly does not fit is reported.
     let per_column = (32 / dtype.packed_bits().clamp(1, 32)) as u64;
-    let columns = (alloc.shape[1] as u64).div_ceil(per_column.max(1));
-    columns.checked_next_power_of_two().unwrap_or(u64::MAX).max(TMEM_LEAST)
+    elements(alloc).div_ceil(TMEM_LANES * per_column)
 }
 
 fn barriers(alloc: &Alloc, device: &Device) -> Option<TrapKind> {

@@ -4,7 +4,7 @@ use super::check;
 use crate::trap::{Illegal, Limit, TrapKind};
 use pallas_rs_core::DType;
 use pallas_rs_ir::builder::{Builder, accumulator, barrier, smem};
-use pallas_rs_ir::{Alloc, Program};
+use pallas_rs_ir::{Alloc, AllocKind, LayoutTransform, Program, Space, Within};
 
 fn faults(program: &Program) -> Vec<String> {
     check(program)
@@ -50,6 +50,45 @@ fn scopes_one_after_another_share_their_memory() {
         panic!("too much SMEM")
     };
     assert_eq!(users.len(), 2);
+}
+
+#[test]
+fn a_union_takes_as_much_as_the_member_that_ends_last() {
+    let members = |size: usize| {
+        let part = |name, offset: usize, kib: usize| {
+            let mut part = smem(name, DType::U8, &[kib << 10]);
+            let AllocKind::Data { layout, .. } = &mut part.kind else { panic!("it holds bytes") };
+            layout.push(LayoutTransform::Within(Within { union: 7, offset: offset << 10 }));
+            part
+        };
+        let first = [part("u[0][0]", 0, 100), part("u[0][1]", 100, 100)];
+        let other = [part("u[1][0]", 0, size), smem("other", DType::U8, &[20 << 10])];
+        [first, other].concat()
+    };
+    assert_eq!(faults(&with_scratch(members(207))), Vec::<String>::new());
+    let program = with_scratch(members(208));
+    assert_eq!(faults(&program), ["Smem: 233472 of 232448"]);
+    let TrapKind::Resource { users, .. } = &check(&program)[0].kind else { panic!("too much") };
+    assert_eq!(users, &[("u".to_owned(), 208 << 10), ("other".to_owned(), 20 << 10)]);
+}
+
+#[test]
+fn tmem_is_allocated_as_one() {
+    let tmem = |dtype, rows, columns| {
+        let shared = smem("t", dtype, &[rows, columns]);
+        Alloc { space: Space::Tmem, ..shared }
+    };
+    let on_blackwell = |allocs| {
+        let mut program = with_scratch(allocs);
+        program.options.target = Some("b200".to_owned());
+        faults(&program)
+    };
+    // Packed bytes take a quarter, and 64 rows half of the columns.
+    let bytes = |columns| tmem(DType::F8E4M3FN, 128, columns);
+    let half = || tmem(DType::F32, 64, 64);
+    let acc = || tmem(DType::F32, 128, 32);
+    assert_eq!(on_blackwell(vec![bytes(1792), acc(), half()]), Vec::<String>::new());
+    assert_eq!(on_blackwell(vec![bytes(1796), acc(), half()]), ["Tmem: 513 of 512"]);
 }
 
 #[test]

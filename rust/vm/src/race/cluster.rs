@@ -67,6 +67,8 @@ pub(super) struct BarrierClock {
     pub(super) phase: Tick,
     /// What arrivals of the phase with this parity publish.
     pub(super) slots: [View; 2],
+    /// Whether a thread has ever waited for it.
+    pub(super) awaited: bool,
     /// The arrival that completed the last phase.
     pub(super) completed: Option<At>,
     /// Who observed the phase with this parity, and when.
@@ -242,6 +244,7 @@ impl ClusterClock {
                 component,
                 orders_tensor,
                 phase: 0,
+                awaited: false,
                 completed: None,
                 slots: Default::default(),
                 waits: Default::default(),

@@ -242,6 +242,7 @@ impl Observer for RaceDetector {
         let own = clock.threads[thread as usize].own;
         let state = clock.barrier(barrier);
         state.slots[(phase % 2) as usize] = slot;
+        state.awaited = true;
         // Whoever waits at a named barrier has arrived there, and cannot miss its completion.
         if barrier.base != BarrierId::NAMED {
             state.waits[(phase % 2) as usize].push((thread, own, at));

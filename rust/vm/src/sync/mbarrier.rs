@@ -43,6 +43,8 @@ pub(crate) struct Barriers {
     threads: usize,
     /// Entries of `seen` for a thread.
     width: usize,
+    /// Whether its block has peers in a cluster.
+    peers: bool,
 }
 
 /// Who waits: a thread of the block, or one warp of it.
@@ -57,10 +59,10 @@ pub(crate) const WARPS: usize = 4;
 
 impl Barriers {
     /// `count` barriers that need `needed` arrivals a phase, for a block of `threads` threads, whose
-    /// warps may wait by themselves if `warps`.
-    pub(crate) fn new(count: usize, needed: u32, threads: usize, warps: bool) -> Self {
+    /// warps may wait by themselves if `warps`; of a cluster of several blocks if `peers`.
+    pub(crate) fn new(count: usize, needed: u32, threads: usize, warps: bool, peers: bool) -> Self {
         let width = if warps { WARPS } else { 1 };
-        let mut barriers = Barriers { states: Vec::new(), seen: Vec::new(), threads, width };
+        let mut barriers = Barriers { states: Vec::new(), seen: Vec::new(), threads, width, peers };
         barriers.reset(count, needed);
         barriers
     }
@@ -143,7 +145,10 @@ impl Barriers {
         if barrier.arrived < barrier.needed {
             return Ok(false);
         }
-        if barrier.observed < barrier.phase {
+        // All blocks of a cluster have the same barriers, and often only the leader waits for its own.
+        // A thread that comes to wait for such a one after all is late, which is an error then.
+        let idle = self.peers && barrier.observed == 0;
+        if barrier.observed < barrier.phase && !idle {
             return Err(BarrierRule::Unobserved { phase: barrier.phase });
         }
         barrier.arrived = 0;
@@ -302,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_phase_completes_with_its_last_arrival_and_is_seen_once_per_thread() {
-        let mut b = Barriers::new(2, 2, 2, false);
+        let mut b = Barriers::new(2, 2, 2, false, false);
         assert_eq!(b.observe(1, thread(0)), Ok(false));
         assert_eq!(b.arrive(1), Ok(false));
         assert_eq!(b.arrive(1), Ok(true));
@@ -314,14 +319,29 @@ mod tests {
 
     #[test]
     fn a_phase_nobody_observed_may_not_be_followed_by_another() {
-        let mut b = Barriers::new(1, 1, 1, false);
+        let mut b = Barriers::new(1, 1, 1, false, false);
         assert_eq!(b.arrive(0), Ok(true));
         assert_eq!(b.arrive(0), Err(BarrierRule::Unobserved { phase: 1 }));
     }
 
     #[test]
+    fn a_block_with_peers_may_leave_a_barrier_to_them() {
+        let mut b = Barriers::new(1, 1, 1, false, true);
+        for _ in 0..3 {
+            assert_eq!(b.arrive(0), Ok(true));
+        }
+        let late = BarrierRule::Late { awaited: 0, completed: 3, first: true };
+        assert_eq!(b.observe(0, thread(0)), Err(late));
+
+        let mut b = Barriers::new(1, 1, 1, false, true);
+        assert_eq!((b.arrive(0), b.observe(0, thread(0))), (Ok(true), Ok(true)));
+        assert_eq!(b.arrive(0), Ok(true));
+        assert_eq!(b.arrive(0), Err(BarrierRule::Unobserved { phase: 2 }));
+    }
+
+    #[test]
     fn a_thread_that_skips_phases_is_noticed_when_it_waits_and_when_it_does_not() {
-        let mut b = Barriers::new(1, 1, 2, false);
+        let mut b = Barriers::new(1, 1, 2, false, false);
         for _ in 0..2 {
             assert_eq!(b.arrive(0), Ok(true));
             assert_eq!(b.observe(0, thread(0)), Ok(true));
@@ -331,7 +351,7 @@ mod tests {
             Err(BarrierRule::Late { awaited: 0, completed: 2, first: true })
         );
 
-        let mut b = Barriers::new(1, 1, 2, false);
+        let mut b = Barriers::new(1, 1, 2, false, false);
         assert_eq!(b.arrive(0), Ok(true));
         assert_eq!((b.observe(0, thread(0)), b.observe(0, thread(1))), (Ok(true), Ok(true)));
         for _ in 1..3 {
@@ -347,7 +367,7 @@ mod tests {
 
     #[test]
     fn warps_of_a_thread_wait_by_themselves_or_all_together() {
-        let mut b = Barriers::new(1, 1, 2, true);
+        let mut b = Barriers::new(1, 1, 2, true, false);
         let warp = |warp| Waiter { thread: 1, warp: Some(warp) };
         assert_eq!(b.arrive(0), Ok(true));
         assert_eq!(b.observe(0, warp(2)), Ok(true));
@@ -363,7 +383,7 @@ mod tests {
 
     #[test]
     fn one_warp_that_goes_on_waiting_is_enough() {
-        let mut b = Barriers::new(1, 1, 1, true);
+        let mut b = Barriers::new(1, 1, 1, true, false);
         let warp = Waiter { thread: 0, warp: Some(1) };
         assert_eq!(b.arrive(0), Ok(true));
         assert_eq!(b.observe(0, thread(0)), Ok(true));
@@ -375,7 +395,7 @@ mod tests {
 
     #[test]
     fn copies_in_flight_take_their_place_among_the_arrivals() {
-        let mut b = Barriers::new(1, 2, 1, false);
+        let mut b = Barriers::new(1, 2, 1, false, false);
         assert_eq!(b.expect(0), Ok(()));
         assert_eq!(b.arrive(0), Ok(false));
         let full = BarrierRule::TooManyArrivals { arrived: 1, in_flight: 1, needed: 2 };
@@ -388,7 +408,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_scope_wants_whole_phases() {
-        let mut b = Barriers::new(2, 2, 1, false);
+        let mut b = Barriers::new(2, 2, 1, false, false);
         assert_eq!(b.check_end(), None);
         b.arrive(1).unwrap();
         assert_eq!(b.check_end(), Some((1, BarrierRule::PendingAtEnd { arrived: 1, needed: 2 })));

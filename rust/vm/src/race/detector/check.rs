@@ -227,13 +227,16 @@ impl RaceDetector {
         }
     }
 
-    /// D1: an arrival in phase `phase` has to come after some successful wait for the one before.
+    /// D1: an arrival in phase `phase` has to come after some successful wait for the one before. A
+    /// block with peers may leave a barrier to them, as in [`Barriers`](crate::sync).
     pub(super) fn check_arrival(&mut self, at: At, barrier: BarrierId, phase: Tick) {
+        let peers = self.blocks > 1;
         let cluster = self.cluster(at.thread.cluster);
-        let component = cluster.barrier(barrier).component;
+        let state = cluster.barrier(barrier);
+        let (component, idle) = (state.component, peers && !state.awaited);
         let thread = cluster.thread(at);
         let known = cluster.threads[thread as usize].view.known.get(component);
-        if known < phase {
+        if known < phase && !idle {
             let barrier = cluster.barrier_ref(barrier);
             self.report(barrier_rule(Code::D1, at, None, barrier, (known, phase)));
         }
