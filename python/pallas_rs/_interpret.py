@@ -98,6 +98,7 @@ def lower(
     else:
         kernel = _mesh.MeshKernel(mesh)
     kernel.arch = _ARCH.get(interpret.target or "h100", kernel.arch)
+    kernel.leave_out_bodies = interpret.inline_mgpu == "ignore"
     arguments = _Arguments(
         kernel, jaxpr, grid_mapping, operand_avals, out_avals, input_output_aliases
     )
@@ -108,7 +109,7 @@ def lower(
         name=name,
         **kernel.header(),
         args=arguments.args,
-        options=interpret.to_options(name),
+        options={**interpret.to_options(name), "left_out": kernel.left_out},
     )
     return Lowered(
         wire=_core.assemble(text, blobs),

@@ -80,8 +80,9 @@ class Params:
             (allocations, arrivals, waits), ``SEMAPHORE`` (signals, waits), ``SHARED_MEMORY``
             (allocations and accesses of memory other than registers, copies and products).
         num_tma_threads_per_device: Accepted and checked; every copy has its own clock.
-        inline_mgpu: What inline Mosaic GPU code does that pallas_rs does not know:
-            ``"error"`` or ``"ignore"``.
+        inline_mgpu: With ``"ignore"`` inline Mosaic GPU bodies are left out: what they return
+            is unwritten memory, and the report says ``incomplete``. With anything else they
+            run, and one that pallas_rs cannot run is an error.
         target: The device: ``"a100"``, ``"h100"``, ``"h200"``, ``"b200"``, ``"b300"``,
             or None for what the kernel's ops ask for.
         seed: Seed of everything that is drawn.

@@ -58,6 +58,9 @@ class Kernel:
         self.mesh: Any = None
         # Compute capability that inline bodies are emitted for.
         self.arch = (9, 0)
+        # Whether inline bodies are left out, and what has been left out of the program.
+        self.leave_out_bodies = False
+        self.left_out: list[dict[str, Any]] = []
         # Whether the kernel's TMEM is collective, and the name of the first that is allocated.
         self.tmem: tuple[bool, str] | None = None
         # Whether a warp runs the code by itself.

@@ -1,5 +1,6 @@
 //! How a program is to be run: the Rust side of `pallas_rs.Params`.
 
+use crate::program::SpanId;
 use serde::{Deserialize, Serialize};
 
 /// What to do about a finding.
@@ -44,6 +45,15 @@ pub enum Logged {
     Semaphore,
     /// Memory other than registers: allocation, accesses, what engines are given.
     SharedMemory,
+}
+
+/// Code of the user's that is not in the program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// What it is, in words.
+    pub what: String,
+    /// Where it stood.
+    pub span: SpanId,
 }
 
 /// When an asynchronous operation completes.
@@ -142,8 +152,8 @@ pub struct Options {
     pub skip_floating_point_ops: bool,
     /// Log these kinds of events.
     pub logging: Vec<Logged>,
-    /// What was left out of the program on request, in words.
-    pub left_out: Vec<String>,
+    /// What was left out of the program on request.
+    pub left_out: Vec<LeftOut>,
     /// Timeline file.
     pub trace: Option<String>,
     /// Tell the host how far a long run is.

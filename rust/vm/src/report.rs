@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::scheduler::{Schedule, is_choice_free};
 use crate::stats::Stats;
 use crate::trap::{Place, Trap, TrapKind, Who};
+use pallas_rs_ir::options::LeftOut;
 use pallas_rs_ir::{Program, SpanId};
 
 /// How bad a finding is.
@@ -238,11 +239,12 @@ impl Finding {
     }
 
     /// Something was left out of the run.
-    pub(crate) fn from_gap(program: &Program, schedule: &Schedule, what: &str) -> Finding {
+    pub(crate) fn from_gap(program: &Program, schedule: &Schedule, gap: &LeftOut) -> Finding {
+        let message = format!("{} was left out", gap.what);
         Finding {
-            severity: Severity::Warning,
+            source: source(program, gap.span),
             hint: Some("what it returns is unwritten memory".to_owned()),
-            ..garbage::finding(program, schedule, &crate::rules::L4, format!("{what} was left out"))
+            ..garbage::finding(program, schedule, &crate::rules::L4, message)
         }
     }
 

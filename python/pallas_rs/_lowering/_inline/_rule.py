@@ -36,6 +36,8 @@ def _inline_mgpu(
     **_: Any,
 ) -> Sequence[Value]:
     name = f"{mgpu_fn.__module__}.{mgpu_fn.__qualname__}"
+    if ctx.kernel.leave_out_bodies:
+        return _leave_out(ctx, name)
     count = pytree_args.num_leaves
     transforms = pytree_ref_transforms.unflatten(list(operands[count:]))
     values: list[Value] = []
@@ -56,6 +58,31 @@ def _inline_mgpu(
         raise ctx.unsupported(f"of its body `{name}`: {reason}") from None
     results = ctx.fresh_results()
     ctx.builder.emit("inline_mgpu", values, results, body=body)
+    return results
+
+
+def _leave_out(ctx: RuleContext, name: str) -> Sequence[Value]:
+    """Unwritten memory in place of what the body returns."""
+    b = ctx.builder
+    left_out = {"what": f"the inline body `{name}`", "span": b.span_number(b.span)}
+    if left_out not in ctx.kernel.left_out:
+        ctx.kernel.left_out.append(left_out)
+    results = ctx.fresh_results()
+    if not results:
+        return ()
+    refs = [b.ref("gmem", v.dtype, v.shape) for v in results]
+    allocs = [
+        {
+            "name": f"result {i} of `{name}`",
+            "space": "gmem",
+            "shape": list(v.shape),
+            "kind": {"data": {"dtype": v.dtype, "zeroed": False, "layout": []}},
+        }
+        for i, v in enumerate(results)
+    ]
+    with b.region(refs) as region:
+        region.yields = [b.op("load", [ref], ref.elem, ref.shape).id for ref in refs]
+    b.emit("scope", [], results, [region], allocs=allocs, collective=False)
     return results
 
 

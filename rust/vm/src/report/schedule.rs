@@ -33,6 +33,7 @@ pub(super) fn replay(options: &Options, schedule: &Schedule) -> String {
         "uninitialized_memory=\"zero\"".to_owned(),
     );
     word(options.skip_floating_point_ops, "skip_floating_point_ops=True".to_owned());
+    word(!options.left_out.is_empty(), "inline_mgpu=\"ignore\"".to_owned());
     word(options.explain_nan, "explain_nan=True".to_owned());
     word(options.lints, "lints=True".to_owned());
     word(!options.check_limits, "limits=\"ignore\"".to_owned());
